@@ -1,0 +1,1 @@
+"""Change the world: start and stop engine units on this host."""

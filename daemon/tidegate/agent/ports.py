@@ -1,0 +1,86 @@
+"""What the agent needs of the world. Adapters live in observe/, act/, link/; only wiring.py names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from tidegate.model.fleet import ReplicaState
+from tidegate.model.reading import EngineName, EngineReading, GpuSurvey
+from tidegate.wire import Answer, Batch, Desired, DesiredReplica
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTarget:
+    """One local engine to scrape."""
+
+    name: EngineName
+    url: str
+    """The full address of its metrics page."""
+    pool: str = ""
+    service: str = ""
+    gpus: int = 1
+    gpu_indices: tuple[int, ...] = ()
+    replica_id: str = ""
+    token: str = ""
+    """Bearer token; never logged."""
+
+
+class GpuReader(Protocol):
+    """Reads every GPU of the host; never raises, never blocks beyond its deadline."""
+
+    def read(self, now: datetime) -> GpuSurvey:
+        """The survey, or one that says why there is none."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        ...
+
+
+class EngineReader(Protocol):
+    """Scrapes one engine; never raises, never blocks beyond its deadline."""
+
+    def read(self, target: EngineTarget, now: datetime) -> EngineReading:
+        """The reading; its state says what went wrong."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnitStatus:
+    """What the host says of one unit that we started."""
+
+    replica_id: str
+    state: ReplicaState
+    """BOOTING while it starts, LOADING once its process lives, STOPPED or FAILED; READY is for the engine to say."""
+    why: str = ""
+
+
+class Units(Protocol):
+    """Starts and stops engine units on this host. Every call is idempotent."""
+
+    def start(self, replica: DesiredReplica) -> None:
+        """Start the replica's unit; raises Transient or Permanent with the reason."""
+        ...
+
+    def stop(self, replica_id: str, slot: int, template: str) -> None:
+        """Ask the unit to stop (SIGTERM first); raises Transient or Permanent."""
+        ...
+
+    def statuses(self) -> Sequence[UnitStatus]:
+        """Every unit of ours that the host knows, those started before this process's life too."""
+        ...
+
+
+class ControllerLink(Protocol):
+    """The one connection that the agent opens."""
+
+    def report(self, batch: Batch) -> Answer:
+        """Deliver a batch; raises Transient (try again) or Permanent (this batch or token will never do)."""
+        ...
+
+    def desired(self, after_epoch: int, after_revision: int, wait: timedelta) -> Desired | None:
+        """Long-poll for a newer desired state; None when nothing changed in time. Raises like `report`."""
+        ...

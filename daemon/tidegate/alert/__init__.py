@@ -1,0 +1,1 @@
+"""Alert rules, pure: windows to alert states and notices."""

@@ -1,0 +1,1 @@
+"""The command line: one module a command group; a role is imported only when it is asked for."""

@@ -1,0 +1,271 @@
+"""What the controller needs of the world. Adapters live in store/, notify/, link/; only wiring.py names them.
+
+Every write is one transaction and idempotent: after a crash the same call again does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from tidegate.model.alert import AlertState, Notice
+from tidegate.model.decision import Action, Decision, Plan
+from tidegate.model.fleet import PoolName, ReplicaId, ReplicaState, Want
+from tidegate.model.memory import Memory
+from tidegate.model.policy import FleetPolicy
+from tidegate.model.reading import HostName, HostReading
+from tidegate.model.usage import Holding, TokenUsage
+from tidegate.wire import Desired, HostState, Layout, Range, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of a batch's reports."""
+
+    acknowledged: tuple[Range, ...]
+    """Stored now or earlier: the agent may forget them."""
+    need_layouts: tuple[str, ...]
+    stored: int
+    duplicates: int
+
+
+class Reports(Protocol):
+    """The time series: one row per report."""
+
+    def accept(
+        self, host: HostName, layouts: Sequence[Layout], reports: Sequence[Report], received_at: datetime
+    ) -> Accepted:
+        """Store what is new; a report whose layout nobody knows is neither stored nor acknowledged.
+
+        Raises ValueError (nothing stored) when a vector's length does not fit its layout.
+        """
+        ...
+
+    def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterable[HostReading]:
+        """Stored readings with since <= at < until, by host, then by time."""
+        ...
+
+    def count(self, host: HostName) -> int:
+        """How many reports of the host are stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """An enrolled host and what it said last."""
+
+    name: HostName
+    last_seen: datetime | None
+    state: HostState | None
+    revoked: bool
+
+
+class Hosts(Protocol):
+    """Who may report."""
+
+    def enroll(self, name: HostName, token_hash: str, now: datetime) -> bool:
+        """Add a host, or give it another token; False when it existed."""
+        ...
+
+    def revoke(self, name: HostName, now: datetime) -> bool:
+        """Refuse the host from now on; False when there is none."""
+        ...
+
+    def authenticate(self, token_hash: str) -> HostName | None:
+        """Whose token this is; None when nobody's or revoked."""
+        ...
+
+    def seen(self, name: HostName, state: HostState, at: datetime) -> None:
+        """Remember the last live state."""
+        ...
+
+    def all(self) -> Sequence[HostRecord]:
+        """Every host, by name."""
+        ...
+
+
+class Users(Protocol):
+    """Who may command."""
+
+    def add(self, name: str, role: str, token_hash: str, now: datetime) -> bool:
+        """Add a user ("viewer" or "operator"), or give him another token; False when he existed."""
+        ...
+
+    def authenticate(self, token_hash: str) -> tuple[str, str] | None:
+        """The (name, role) of the token; None when nobody's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRecord:
+    """A replica as the store knows it; stopped ones stay for the bill."""
+
+    id: ReplicaId
+    pool: PoolName
+    host: HostName
+    template: str
+    slot: int | None
+    gpus: tuple[int, ...]
+    gpu_count: int
+    port: int
+    want: Want
+    state: ReplicaState
+    since: datetime
+    requested_at: datetime
+    ready_at: datetime | None = None
+    stopped_at: datetime | None = None
+    deadline: datetime | None = None
+    managed: bool = True
+    cut_requests: int = 0
+    why: str = ""
+
+
+class Replicas(Protocol):
+    """What should run where, and what was seen to."""
+
+    def load(self) -> Sequence[ReplicaRecord]:
+        """Every replica that is not stopped."""
+        ...
+
+    def next_serials(self) -> Mapping[PoolName, int]:
+        """One above the highest serial ever used in each pool (ids are POOL-N)."""
+        ...
+
+    def apply(self, actions: Sequence[Action], policy: FleetPolicy, now: datetime) -> frozenset[HostName]:
+        """Turn actions into wishes and raise the revision of every host touched; returns those hosts."""
+        ...
+
+    def observe(self, seen: Sequence[ReplicaRecord]) -> None:
+        """Write what was seen (state, since, ready_at, stopped_at, why); adds unmanaged ones."""
+        ...
+
+    def desired(self, host: HostName) -> Desired:
+        """The host's complete desired state, under the current epoch. Stopped replicas are not in it."""
+        ...
+
+    def new_epoch(self, now: datetime) -> int:
+        """Begin a term: a number above every earlier one."""
+        ...
+
+    def holdings(self, since: datetime, until: datetime, policy: FleetPolicy) -> Sequence[Holding]:
+        """Which replica held GPUs between the two moments, clipped to them (to `until` when still held)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """One pool at one tick, for boards and the status page; None is missing, never zero."""
+
+    at: datetime
+    pool: PoolName
+    service: str
+    ready: int
+    starting: int
+    leaving: int
+    target: int
+    running: float | None = None
+    queue_depth: float | None = None
+    gpu_utilization: float | None = None
+    kv_cache_usage: float | None = None
+    kv_cache_hit_rate: float | None = None
+    prompt_tokens_per_second: float | None = None
+    generation_tokens_per_second: float | None = None
+    tokens_per_gpu_per_second: float | None = None
+    ttft_p95_seconds: float | None = None
+    tpot_p95_seconds: float | None = None
+    e2e_p99_seconds: float | None = None
+    cost_per_million_tokens: float | None = None
+    """Over the trailing hour, in the configuration's currency; an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an action when it was carried out."""
+
+    action_id: int
+    outcome: str
+    """"applied" or "failed: WHY"."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """A decision with its number in the log."""
+
+    id: int
+    decision: Decision
+
+
+class Decisions(Protocol):
+    """The log of decisions, written before acting."""
+
+    def record(self, plan: Plan) -> Sequence[int]:
+        """Write decisions and actions as one transaction; returns the actions' ids in the plan's order.
+
+        An unchanged decision (same pool, target, wanted, reason kind and limits) is still written: it is the proof
+        that the controller looked.
+        """
+        ...
+
+    def settle(self, outcomes: Sequence[Outcome], memory: Memory, figures: Sequence[PoolFigures]) -> None:
+        """Write outcomes, memory and the tick's figures as one transaction."""
+        ...
+
+    def memory(self) -> Memory:
+        """What was settled last; an empty Memory at first."""
+        ...
+
+    def latest(
+        self, limit: int, pool: PoolName | None = None, *, changes_only: bool = False
+    ) -> Sequence[DecisionRecord]:
+        """The newest decisions first; only those with an action when asked."""
+        ...
+
+    def figures(self, since: datetime, until: datetime) -> Sequence[PoolFigures]:
+        """The tick figures with since <= at < until, by time."""
+        ...
+
+
+class Usage(Protocol):
+    """Token usage in five-minute buckets, kept up to date from the stored reports, late ones included."""
+
+    def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
+        """Recompute every bucket that got reports since the last call; returns how many. Bounded per call."""
+        ...
+
+    def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
+        """Buckets with since <= bucket < until, by bucket and pool."""
+        ...
+
+
+class Alerts(Protocol):
+    """Alert states and the notices that they owe."""
+
+    def states(self) -> Sequence[AlertState]:
+        """Every alert that was ever active, last phase."""
+        ...
+
+    def save(self, states: Sequence[AlertState], notices: Sequence[Notice]) -> None:
+        """Write states and enqueue notices, one transaction."""
+        ...
+
+    def due(self, now: datetime, limit: int = 20) -> Sequence[tuple[Notice, int]]:
+        """Notices to try now, with the attempts already made."""
+        ...
+
+    def delivered(self, notice_id: str, at: datetime) -> None:
+        """The channel took it."""
+        ...
+
+    def retry(self, notice_id: str, at: datetime | None, error: str) -> None:
+        """Try again at the given time; never again when None (given up, and counted)."""
+        ...
+
+
+class Notifier(Protocol):
+    """Tells one channel."""
+
+    def send(self, notice: Notice, now: datetime) -> None:
+        """Deliver; raises Transient (with a later try) or Permanent."""
+        ...

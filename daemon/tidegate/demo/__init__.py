@@ -1,0 +1,1 @@
+"""Simulated GPUs, engines and traffic, for a machine without either."""

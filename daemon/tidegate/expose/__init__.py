@@ -1,0 +1,1 @@
+"""What others read from us: metric families, collectors, pages."""

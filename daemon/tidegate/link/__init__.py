@@ -1,0 +1,1 @@
+"""The wire's two ends: the agent's report client and the controller's report endpoint."""

@@ -1,0 +1,41 @@
+"""What the decision core remembers from tick to tick: plain values, so that a restart loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidegate.model.fleet import PoolName, ServiceName
+
+MEMORY_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceMemory:
+    """What was wanted lately and when the size last changed."""
+
+    wishes: tuple[tuple[datetime, int], ...] = ()
+    """Raw recommendations (replicas over all pools of the service), oldest first, within the scale-in window."""
+    last_out: datetime | None = None
+    last_in: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMemory:
+    """Serial numbers are never used twice, so that an old command cannot hit a new replica."""
+
+    next_serial: int = 1
+    failed_until: datetime | None = None
+    """No start before this: the last one missed its deadline."""
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Everything `plan` needs from earlier ticks."""
+
+    started_at: datetime | None = None
+    """When this controller began to observe; scale-in waits for the restart grace after it."""
+    services: Mapping[ServiceName, ServiceMemory] = field(default_factory=dict)
+    pools: Mapping[PoolName, PoolMemory] = field(default_factory=dict)

@@ -1,0 +1,177 @@
+"""What one look at a host says: engine and GPU figures, each a number or a stated reason for its absence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+HostName = NewType("HostName", str)
+EngineName = NewType("EngineName", str)
+GpuUuid = NewType("GpuUuid", str)
+Rank = NewType("Rank", str)
+"""Data-parallel rank inside one engine, as the engine labels it; "0" where it names none."""
+
+
+class Gap(StrEnum):
+    """Why a figure is missing. The order is a contract: `model/vector.py` stores the position."""
+
+    UNREACHABLE = "unreachable"
+    DISABLED = "disabled"
+    STARTING = "starting"
+    STALE = "stale"
+    NOT_FINITE = "not_finite"
+    NOT_SUPPORTED = "not_supported"
+    RESET = "reset"
+    NO_TRAFFIC = "no_traffic"
+    ONE_SCRAPE = "one_scrape"
+    MALFORMED = "malformed"
+    UNAUTHORIZED = "unauthorized"
+    NOT_REPORTED = "not_reported"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A figure that is not known, and why. Never a zero."""
+
+    why: Gap
+
+
+Number = float | Missing
+"""A figure: a finite number or the reason why there is none."""
+
+
+class EngineKind(StrEnum):
+    """The serving engines whose dialects are read."""
+
+    VLLM = "vllm"
+
+
+class EngineState(StrEnum):
+    """What an engine's endpoint showed. The order is a contract: it is reported as its position."""
+
+    READY = "ready"
+    STARTING = "starting"
+    UNREACHABLE = "unreachable"
+    HANGING = "hanging"
+    STALLED = "stalled"
+    DISABLED = "disabled"
+    UNAUTHORIZED = "unauthorized"
+    MALFORMED = "malformed"
+    EMPTY = "empty"
+    TRUNCATED = "truncated"
+    FAILED = "failed"
+
+
+class Gauge(StrEnum):
+    """Engine gauges, as series names on the wire (per rank)."""
+
+    RUNNING = "running"
+    QUEUE_DEPTH = "queue_depth"
+    KV_CACHE_USAGE = "kv_cache_usage"
+
+
+class Counter(StrEnum):
+    """Engine counters, as series names on the wire (per rank, cumulative since the engine's start)."""
+
+    PROMPT_TOKENS = "prompt_tokens"
+    CACHED_PROMPT_TOKENS = "cached_prompt_tokens"
+    GENERATION_TOKENS = "generation_tokens"
+    CACHE_QUERIES = "cache_queries"
+    CACHE_HITS = "cache_hits"
+    PREEMPTIONS = "preemptions"
+    FINISHED = "finished"
+    ABORTED = "aborted"
+    ERRORS = "errors"
+    RETRIES = "retries"
+    STEPS = "steps"
+    """Engine iterations: moves whenever the engine makes progress."""
+
+
+class Distribution(StrEnum):
+    """Engine histograms, as series names on the wire (seconds)."""
+
+    TTFT = "ttft"
+    ITL = "itl"
+    TPOT = "tpot"
+    E2E = "e2e"
+    QUEUE_TIME = "queue_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """One cumulative histogram: `bounds` ascending, the last +Inf; `counts` cumulative and as long; sum in seconds."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[float, ...]
+    sum: float
+    count: float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReading:
+    """One scrape of one engine, in the one vocabulary, before any rate is taken.
+
+    A key that is absent was not exported by the engine (`NOT_SUPPORTED`); a `Missing` value says another reason.
+    """
+
+    engine: EngineName
+    kind: EngineKind | None
+    state: EngineState
+    at: datetime
+    """When the body arrived (UTC, the clock of the reading host)."""
+    gauges: Mapping[tuple[Gauge, Rank], Number] = field(default_factory=dict)
+    counters: Mapping[tuple[Counter, Rank], float] = field(default_factory=dict)
+    histograms: Mapping[tuple[Distribution, Rank], Histogram] = field(default_factory=dict)
+    started: float | None = None
+    """The engine process's start as unix seconds, where it says so: a change is a reset."""
+    model: str | None = None
+    hints: tuple[str, ...] = ()
+    """What the presence of families says about the version ("vLLM >= 0.22")."""
+    problems: tuple[str, ...] = ()
+    """Everything that was skipped, dropped or doubted, in words."""
+    duration_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU at one moment. Utilisation is 0..1; memory in bytes; energy in joules since driver load."""
+
+    uuid: GpuUuid
+    index: int
+    name: str
+    up: bool
+    why: str = ""
+    """Why the GPU is not up, as the driver says it; empty when it is."""
+    utilization: Number = Missing(Gap.NOT_REPORTED)
+    memory_used_bytes: Number = Missing(Gap.NOT_REPORTED)
+    memory_total_bytes: Number = Missing(Gap.NOT_REPORTED)
+    memory_reserved_bytes: Number = Missing(Gap.NOT_REPORTED)
+    power_watts: Number = Missing(Gap.NOT_REPORTED)
+    energy_joules: Number = Missing(Gap.NOT_REPORTED)
+    temperature_celsius: Number = Missing(Gap.NOT_REPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSurvey:
+    """All GPUs of a host, or why they cannot be read."""
+
+    up: bool
+    why: str
+    at: datetime
+    """When the reading was made; an old survey is served with its age, never as live."""
+    driver: str = ""
+    gpus: tuple[GpuReading, ...] = ()
+    source: str = "nvml"
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """Everything one collection saw on one host."""
+
+    host: HostName
+    at: datetime
+    gpus: GpuSurvey
+    engines: tuple[EngineReading, ...] = ()

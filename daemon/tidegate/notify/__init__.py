@@ -1,0 +1,1 @@
+"""Tell people: one channel a module."""

@@ -1,0 +1,1 @@
+"""Read the world: GPUs and engines. Adapters that never raise for what they could not read."""

@@ -1,0 +1,1 @@
+"""One engine dialect a module: which families mean what."""

@@ -1,0 +1,22 @@
+"""Errors by what to do next: mend the configuration, try again, or call a person."""
+
+from __future__ import annotations
+
+EXIT_CONFIG = 78
+"""EX_CONFIG of sysexits.h; the units' RestartPreventExitStatus."""
+
+
+class TidegateError(Exception):
+    """Any error that Tidegate explains in one line: what, where, and the remedy."""
+
+
+class ConfigError(TidegateError):
+    """The configuration cannot be honoured; the program exits 78 and waits for a person."""
+
+
+class Transient(TidegateError):  # noqa: N818 - named for what to do
+    """Waiting helps: the next tick tries again."""
+
+
+class Permanent(TidegateError):  # noqa: N818 - named for what to do
+    """Waiting does not help: stop trying this one thing, keep the rest, tell a person."""

@@ -1,0 +1,1 @@
+"""Remember: the only SQL of the program, and the embedded Postgres."""
