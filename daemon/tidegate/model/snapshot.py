@@ -1,0 +1,62 @@
+"""What an agent knows at one moment: the value that its `/metrics`, its pages and its log line are rendered from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidegate.model.fleet import ReplicaState
+from tidegate.model.reading import EngineName, HostReading, Number
+from tidegate.model.window import EngineWindow, Figure
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLabels:
+    """Where an engine belongs, for its metric labels."""
+
+    pool: str = ""
+    service: str = ""
+    replica: str = ""
+    gpus: int = 1
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolState:
+    """How much waits for the controller."""
+
+    reports: int = 0
+    size_bytes: int = 0
+    oldest_at: datetime | None = None
+    dropped: int = 0
+    """Reports given up because the spool was full or they were too old, since its creation."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """How the connection to the controllers does."""
+
+    configured: bool = False
+    last_success: datetime | None = None
+    failures: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSnapshot:
+    """One collection and everything derived from it."""
+
+    version: str
+    reading: HostReading
+    collected_at: datetime
+    collect_seconds: float
+    collections: int
+    engines: Mapping[EngineName, EngineLabels] = field(default_factory=dict)
+    windows: Mapping[EngineName, EngineWindow] = field(default_factory=dict)
+    figures: Mapping[EngineName, Mapping[Figure, Number]] = field(default_factory=dict)
+    replicas: Mapping[str, ReplicaState] = field(default_factory=dict)
+    spool: SpoolState = SpoolState()
+    link: LinkState = LinkState()
+    config_loaded_at: datetime | None = None
+    config_reload_ok: bool = True

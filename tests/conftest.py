@@ -1,0 +1,26 @@
+"""Shared fixtures: where the shared material is, and a moment to count from."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of captures, traces and skeletons; skips where it is absent."""
+    folder = Path(os.environ.get("TIDEGATE_SHARED", ROOT / ".." / "shared")).resolve()
+    if not (folder / "captures").is_dir():
+        pytest.skip("the shared folder is absent (TIDEGATE_SHARED)")
+    return folder
+
+
+@pytest.fixture
+def now() -> datetime:
+    """A fixed moment: a Wednesday noon, UTC."""
+    return datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
