@@ -7,11 +7,14 @@ Desired (long poll, 204 when nothing changed). A report is unique by (host, boot
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tidegate.model.fleet import ReplicaState, Want
+from tidegate.model.reading import HostName
 
 WIRE_VERSION = 1
 ACCEPTED_VERSIONS = (1,)
@@ -168,3 +171,24 @@ class Answer(Message):
     need_layouts: list[str] = []
     """Layouts that reports of this batch name and nobody knows: send them, and those reports again."""
     desired: Desired | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of a batch's reports."""
+
+    acknowledged: tuple[Range, ...]
+    """Stored now or earlier: the agent may forget them."""
+    need_layouts: tuple[str, ...]
+    stored: int
+    duplicates: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """An enrolled host and what it said last."""
+
+    name: HostName
+    last_seen: datetime | None
+    state: HostState | None
+    revoked: bool

@@ -6,29 +6,35 @@ Every write is one transaction and idempotent: after a crash the same call again
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from tidegate.model.alert import AlertState, Notice
-from tidegate.model.decision import Action, Decision, Plan
-from tidegate.model.fleet import PoolName, ReplicaId, ReplicaState, Want
+from tidegate.model.decision import Action, Plan
+from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import HostName, HostReading
+from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, ReplicaRecord
 from tidegate.model.usage import Holding, TokenUsage
-from tidegate.wire import Desired, HostState, Layout, Range, Report
+from tidegate.wire import Accepted, Desired, HostRecord, HostState, Layout, Report
 
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What became of a batch's reports."""
-
-    acknowledged: tuple[Range, ...]
-    """Stored now or earlier: the agent may forget them."""
-    need_layouts: tuple[str, ...]
-    stored: int
-    duplicates: int
+__all__ = [
+    "Accepted",
+    "Alerts",
+    "DecisionRecord",
+    "Decisions",
+    "HostRecord",
+    "Hosts",
+    "Notifier",
+    "Outcome",
+    "PoolFigures",
+    "ReplicaRecord",
+    "Replicas",
+    "Reports",
+    "Usage",
+    "Users",
+]
 
 
 class Reports(Protocol):
@@ -50,16 +56,6 @@ class Reports(Protocol):
     def count(self, host: HostName) -> int:
         """How many reports of the host are stored."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class HostRecord:
-    """An enrolled host and what it said last."""
-
-    name: HostName
-    last_seen: datetime | None
-    state: HostState | None
-    revoked: bool
 
 
 class Hosts(Protocol):
@@ -98,30 +94,6 @@ class Users(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaRecord:
-    """A replica as the store knows it; stopped ones stay for the bill."""
-
-    id: ReplicaId
-    pool: PoolName
-    host: HostName
-    template: str
-    slot: int | None
-    gpus: tuple[int, ...]
-    gpu_count: int
-    port: int
-    want: Want
-    state: ReplicaState
-    since: datetime
-    requested_at: datetime
-    ready_at: datetime | None = None
-    stopped_at: datetime | None = None
-    deadline: datetime | None = None
-    managed: bool = True
-    cut_requests: int = 0
-    why: str = ""
-
-
 class Replicas(Protocol):
     """What should run where, and what was seen to."""
 
@@ -152,49 +124,6 @@ class Replicas(Protocol):
     def holdings(self, since: datetime, until: datetime, policy: FleetPolicy) -> Sequence[Holding]:
         """Which replica held GPUs between the two moments, clipped to them (to `until` when still held)."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PoolFigures:
-    """One pool at one tick, for boards and the status page; None is missing, never zero."""
-
-    at: datetime
-    pool: PoolName
-    service: str
-    ready: int
-    starting: int
-    leaving: int
-    target: int
-    running: float | None = None
-    queue_depth: float | None = None
-    gpu_utilization: float | None = None
-    kv_cache_usage: float | None = None
-    kv_cache_hit_rate: float | None = None
-    prompt_tokens_per_second: float | None = None
-    generation_tokens_per_second: float | None = None
-    tokens_per_gpu_per_second: float | None = None
-    ttft_p95_seconds: float | None = None
-    tpot_p95_seconds: float | None = None
-    e2e_p99_seconds: float | None = None
-    cost_per_million_tokens: float | None = None
-    """Over the trailing hour, in the configuration's currency; an estimate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of an action when it was carried out."""
-
-    action_id: int
-    outcome: str
-    """"applied" or "failed: WHY"."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionRecord:
-    """A decision with its number in the log."""
-
-    id: int
-    decision: Decision
 
 
 class Decisions(Protocol):

@@ -1,0 +1,77 @@
+"""What the store keeps and the controller reads, as plain values (the ports speak in them)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidegate.model.decision import Decision
+from tidegate.model.fleet import PoolName, ReplicaId, ReplicaState, Want
+from tidegate.model.reading import HostName
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRecord:
+    """A replica as the store knows it; stopped ones stay for the bill."""
+
+    id: ReplicaId
+    pool: PoolName
+    host: HostName
+    template: str
+    slot: int | None
+    gpus: tuple[int, ...]
+    gpu_count: int
+    port: int
+    want: Want
+    state: ReplicaState
+    since: datetime
+    requested_at: datetime
+    ready_at: datetime | None = None
+    stopped_at: datetime | None = None
+    deadline: datetime | None = None
+    managed: bool = True
+    cut_requests: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """One pool at one tick, for boards and the status page; None is missing, never zero."""
+
+    at: datetime
+    pool: PoolName
+    service: str
+    ready: int
+    starting: int
+    leaving: int
+    target: int
+    running: float | None = None
+    queue_depth: float | None = None
+    gpu_utilization: float | None = None
+    kv_cache_usage: float | None = None
+    kv_cache_hit_rate: float | None = None
+    prompt_tokens_per_second: float | None = None
+    generation_tokens_per_second: float | None = None
+    tokens_per_gpu_per_second: float | None = None
+    ttft_p95_seconds: float | None = None
+    tpot_p95_seconds: float | None = None
+    e2e_p99_seconds: float | None = None
+    cost_per_million_tokens: float | None = None
+    """Over the trailing hour, in the configuration's currency; an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an action when it was carried out."""
+
+    action_id: int
+    outcome: str
+    """"applied" or "failed: WHY"."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """A decision with its number in the log."""
+
+    id: int
+    decision: Decision
