@@ -1,0 +1,129 @@
+"""Run named jobs at intervals; the one place where an unforeseen error is caught: counted, logged once, run again.
+
+APScheduler 3 with its memory job store. A job never overlaps itself; a run that comes late is made once, not for
+every interval missed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.schedulers.base import STATE_STOPPED
+
+from tidegate.runtime.clock import Clock, SystemClock
+from tidegate.runtime.errors import Transient
+
+_log = structlog.get_logger()
+_WORKERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class JobHealth:
+    """How a job has done so far."""
+
+    last_success: datetime | None = None
+    consecutive_failures: int = 0
+    runs: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    """How long the last run took, real seconds."""
+    error: str = ""
+    """What the last failure said; empty after a success."""
+
+
+class Loop:
+    """The jobs of one daemon. Intervals are given in the clock's time and scheduled in real time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._real = SystemClock()
+        self._lock = threading.Lock()
+        self._health: dict[str, JobHealth] = {}
+        self._idle = threading.Condition(self._lock)
+        self._running = 0
+        self._scheduler = BackgroundScheduler(executors={"default": ThreadPoolExecutor(_WORKERS)}, timezone=UTC)
+
+    def every(
+        self, name: str, interval: timedelta, job: Callable[[], None], first_after: timedelta = timedelta()
+    ) -> None:
+        """Run `job` every `interval`, first after `first_after`; adding the same name again replaces it."""
+        with self._lock:
+            self._health.setdefault(name, JobHealth())
+        seconds = max(0.01, self._clock.real_seconds(interval))
+        first = self._real.now() + timedelta(seconds=self._clock.real_seconds(first_after))
+        self._scheduler.add_job(
+            lambda: self._run(name, job),
+            "interval",
+            seconds=seconds,
+            next_run_time=first,
+            id=name,
+            max_instances=1,
+            coalesce=True,
+            misfire_grace_time=None,
+            replace_existing=True,
+        )
+
+    def start(self) -> None:
+        """Begin to run the jobs, on threads of their own."""
+        self._scheduler.start()
+
+    def stop(self, timeout_seconds: float = 10.0) -> bool:
+        """Start no further run and wait for those under way; False when some were still running."""
+        if self._scheduler.state != STATE_STOPPED:
+            self._scheduler.shutdown(wait=False)
+        with self._idle:
+            return self._idle.wait_for(lambda: self._running == 0, timeout_seconds)
+
+    def health(self) -> Mapping[str, JobHealth]:
+        """A copy of every job's health."""
+        with self._lock:
+            return dict(self._health)
+
+    def _run(self, name: str, job: Callable[[], None]) -> None:
+        with self._lock:
+            self._running += 1
+        began = self._real.monotonic()
+        error: Exception | None = None
+        try:
+            job()
+        except Exception as caught:  # noqa: BLE001 - the one broad except of the program (design, section 3)
+            error = caught
+        self._settle(name, self._real.monotonic() - began, error)
+
+    def _settle(self, name: str, seconds: float, error: Exception | None) -> None:
+        with self._idle:
+            before = self._health[name]
+            self._running -= 1
+            self._health[name] = (
+                replace(
+                    before,
+                    last_success=self._clock.now(),
+                    consecutive_failures=0,
+                    runs=before.runs + 1,
+                    seconds=seconds,
+                    error="",
+                )
+                if error is None
+                else replace(
+                    before,
+                    consecutive_failures=before.consecutive_failures + 1,
+                    runs=before.runs + 1,
+                    failures=before.failures + 1,
+                    seconds=seconds,
+                    error=str(error) or type(error).__name__,
+                )
+            )
+            self._idle.notify_all()
+        if error is not None and before.error != str(error):
+            # A foreseen failure needs no traceback; the same failure again is in the counter, not in the log.
+            _log.error(
+                "job failed", job=name, error=str(error), exc_info=None if isinstance(error, Transient) else error
+            )
+        elif error is None and before.consecutive_failures:
+            _log.info("job works again", job=name, after_failures=before.consecutive_failures)

@@ -1,0 +1,99 @@
+"""Serve an ASGI application on a thread: uvicorn, which spends no thread on an idle connection."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvicorn
+
+from tidegate.runtime.errors import Permanent
+
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+
+_START_SECONDS = 10.0
+_STOP_SECONDS = 5.0
+
+
+class HttpServer:
+    """One listening address. `start` returns once it accepts; `stop` lets answers under way finish."""
+
+    def __init__(self, app: ASGIApp, host: str, port: int, name: str) -> None:
+        self._app, self._host, self._wanted, self._name = app, host, port, name
+        self._socket: socket.socket | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on (the real one when 0 was asked for)."""
+        return int(self._socket.getsockname()[1]) if self._socket else self._wanted
+
+    def start(self) -> None:
+        """Bind and serve; raises Permanent naming the address and the remedy when it cannot be had."""
+        self._socket = _bind(self._host, self._wanted, self._name)
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=3,
+            limit_concurrency=1000,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name=f"http {self._name}", daemon=True)
+        self._thread.start()
+        for _ in range(int(_START_SECONDS / 0.01)):
+            if self._server.started or not self._thread.is_alive():
+                break
+            self._thread.join(0.01)
+        if not self._server.started:
+            raise Permanent(f"{self._name}: the HTTP server on {self._host}:{self.port} did not start")
+
+    def stop(self) -> None:
+        """Stop listening and wait a moment for answers under way."""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(_STOP_SECONDS)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _serve(self) -> None:
+        server, listening = self._server, self._socket
+        if server is not None and listening is not None:
+            # Signals belong to runtime/lifecycle.py: off the main thread uvicorn leaves them alone.
+            asyncio.run(server.serve(sockets=[listening]))
+
+
+def _bind(host: str, port: int, name: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(512)
+    except OSError as error:
+        listening.close()
+        raise Permanent(_why(error, host, port, name)) from error
+    listening.set_inheritable(False)
+    return listening
+
+
+def _why(error: OSError, host: str, port: int, name: str) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"{name}: port {port} on {host} is taken by another program "
+            f"(find it with `ss -ltnp 'sport = :{port}'`); stop it or set another `listen` address"
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{name}: {host} is not an address of this machine; set `listen` to one that is"
+    if error.errno == errno.EACCES:
+        return f"{name}: port {port} needs privileges; set `listen` to a port above 1023"
+    return f"{name}: cannot listen on {host}:{port}: {error.strerror or error}"
