@@ -154,6 +154,23 @@ class GpuReading:
     temperature_celsius: Number = Missing(Gap.NOT_REPORTED)
 
 
+class GpuFault(StrEnum):
+    """Why the GPUs of a host cannot be read: the `reason` label of `tidegate_nvml_up`."""
+
+    DISABLED = "disabled"
+    """No GPU reader is configured."""
+    STARTING = "starting"
+    NO_LIBRARY = "no_library"
+    DRIVER_NOT_LOADED = "driver_not_loaded"
+    VERSION_MISMATCH = "version_mismatch"
+    NO_PERMISSION = "no_permission"
+    HANGING = "hanging"
+    READER_DIED = "reader_died"
+    UNREACHABLE = "unreachable"
+    MALFORMED = "malformed"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class GpuSurvey:
     """All GPUs of a host, or why they cannot be read."""
@@ -165,6 +182,8 @@ class GpuSurvey:
     driver: str = ""
     gpus: tuple[GpuReading, ...] = ()
     source: str = "nvml"
+    fault: GpuFault | None = None
+    """`why` in one word of a closed set; None when the survey is up, or when nobody classified it."""
 
 
 @dataclass(frozen=True, slots=True)

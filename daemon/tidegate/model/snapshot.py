@@ -55,6 +55,8 @@ class AgentSnapshot:
     engines: Mapping[EngineName, EngineLabels] = field(default_factory=dict)
     windows: Mapping[EngineName, EngineWindow] = field(default_factory=dict)
     figures: Mapping[EngineName, Mapping[Figure, Number]] = field(default_factory=dict)
+    last_success: Mapping[EngineName, datetime] = field(default_factory=dict)
+    """When each engine last gave usable figures; without an entry, now if it does."""
     replicas: Mapping[str, ReplicaState] = field(default_factory=dict)
     spool: SpoolState = SpoolState()
     link: LinkState = LinkState()

@@ -1,0 +1,217 @@
+"""The one table of our metrics: every family that either role exports, and nothing that none does.
+
+Names are a public contract: `tests/golden/families.txt` pins them, `docs/metrics.md` is generated from here. Base
+units, `_total` for counters, ratios as 0..1. A missing figure is an absent series, never a zero; a `*_missing` family
+says why. Label sets are bounded by the configuration and the hardware, never by traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Prometheus metric types that we use."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+    """Quantiles over the trailing window, without sum and count: those stand in the histogram of the same stem."""
+
+
+class Role(StrEnum):
+    """Who exports a family."""
+
+    AGENT = "agent"
+    CONTROLLER = "controller"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric family; `name` is the name as scraped (counters with `_total`)."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...]
+    role: Role
+
+    def of(self, role: Role) -> bool:
+        """True when the role may export it."""
+        return self.role in (role, Role.BOTH)
+
+
+ENGINE = ("engine", "pool", "service", "replica")
+"""Every engine series: its name on this host, and where it belongs (empty where the configuration says nothing)."""
+GPU = ("uuid",)
+POOL = ("pool",)
+
+_WINDOW = "over the agent's trailing window"
+_LIFE = "cumulative since the engine's own start: an engine restart is a counter reset, which rate() handles"
+
+
+def _g(name: str, text: str, *labels: str, role: Role = Role.AGENT) -> Family:
+    return Family(f"tidegate_{name}", Kind.GAUGE, text, labels, role)
+
+
+def _c(name: str, text: str, *labels: str, role: Role = Role.AGENT) -> Family:
+    return Family(f"tidegate_{name}_total", Kind.COUNTER, text, labels, role)
+
+
+def _h(stem: str, text: str) -> Family:
+    return Family(f"tidegate_{stem}_seconds", Kind.HISTOGRAM, f"{text}; {_LIFE}.", ENGINE, Role.AGENT)
+
+
+def _q(stem: str, text: str, *labels: str, role: Role = Role.AGENT) -> Family:
+    return Family(f"tidegate_{stem}_window_seconds", Kind.SUMMARY, text, labels, role)
+
+
+_BOTH = (
+    _g("build_info", "1; the running version.", "version", role=Role.BOTH),
+    _g("config_last_reload_successful", "1 when the last configuration (re)load was good.", role=Role.BOTH),
+    _g("config_last_reload_success_timestamp_seconds", "When the running configuration was loaded.", role=Role.BOTH),
+)
+
+_HOST = (
+    _g("collection_duration_seconds", "How long the last collection of GPUs and engines took."),
+    _g("last_collection_timestamp_seconds", "When the last collection ended."),
+    _c("collections", "Collections since the agent's start."),
+    _g("spool_reports", "Reports that wait on disk for a controller."),
+    _g("spool_bytes", "Size of the spool on disk."),
+    _g("spool_oldest_age_seconds", "Age of the oldest waiting report at the last collection; absent when none waits."),
+    _c("spool_dropped", "Reports given up because the spool was full or they were too old, since its creation."),
+    _c("link_failures", "Failed deliveries to a controller since the agent's start; absent without a controller."),
+    _g("link_last_success_timestamp_seconds", "When a controller last took a report."),
+    _g("replica_state", "1 for the state that a unit started for the controller is in, 0 for the others.",
+       "replica", "state"),
+)  # fmt: skip
+
+_GPU = (
+    _g("nvml_up", "1 when this host's GPUs can be read; 0 with the reason when not.", "reason"),
+    _g("gpu_driver_info", "1; the driver's version.", "driver"),
+    _g("gpu_survey_timestamp_seconds", "When the GPUs were last asked."),
+    _g("gpus", "GPUs that the driver lists, sick ones included; absent when it cannot be asked."),
+    _g("gpu_up", "1 when the GPU answers, 0 when the driver says that it is lost or sick.", *GPU),
+    _g("gpu_info", "1; the index (driver order, may change at a reboot) and the name of a GPU.", *GPU, "index", "name"),
+    _g(
+        "gpu_utilization", "Share of the driver's sample period with a kernel resident, 0..1: busy, not how busy.", *GPU
+    ),
+    _g("gpu_memory_used_bytes", "GPU memory in use, without what the driver reserves where it tells them apart.", *GPU),
+    _g("gpu_memory_total_bytes", "GPU memory fitted.", *GPU),
+    _g("gpu_memory_reserved_bytes", "GPU memory that the driver keeps for itself.", *GPU),
+    _g("gpu_power_watts", "Power drawn.", *GPU),
+    _c("gpu_energy_joules", "Energy used since the driver was loaded.", *GPU),
+    _g("gpu_temperature_celsius", "Temperature of the GPU die.", *GPU),
+    _g("gpu_figure_missing", "1 for each GPU figure that is not known, with why.", *GPU, "figure", "reason"),
+)
+
+_ENGINE = (
+    _g("engine_up", "1 when the engine's endpoint gave usable figures at the last scrape, else 0.", *ENGINE),
+    _g("engine_state", "1 for the state that the engine's endpoint showed, 0 for the others.", *ENGINE, "state"),
+    _g("engine_info", "1; which engine this is and the model that it serves.", *ENGINE, "kind", "model"),
+    _g("engine_gpus", "GPUs that the engine holds, by the configuration.", *ENGINE),
+    _g("engine_problems", "Things skipped, dropped or doubted in the last body; the agent's page names them.", *ENGINE),
+    _g("engine_scrape_duration_seconds", "How long the last scrape took.", *ENGINE),
+    _g("engine_last_success_timestamp_seconds", "When the engine last gave usable figures.", *ENGINE),
+    _g("engine_window_seconds", f"How much time the figures {_WINDOW} really span.", *ENGINE),
+    _g(
+        "engine_window_partial", "1 when the engine restarted inside the window: its figures are lower bounds.", *ENGINE
+    ),
+    _g("figure_missing", "1 for each engine figure that is not known, with why.", "engine", "figure", "reason"),
+)
+
+_FIGURES = (
+    _g("queue_depth", "Requests that wait in the engine.", *ENGINE),
+    _g("running_requests", "Requests that the engine works on.", *ENGINE),
+    _g("kv_cache_usage", "Share of the KV cache in use, 0..1: the fullest rank.", *ENGINE),
+    _g("kv_cache_hit_rate", f"KV prefix cache hits over queries, 0..1, {_WINDOW}; absent without traffic.", *ENGINE),
+    _g("prompt_tokens_per_second", f"Prompt tokens, cached ones included, {_WINDOW}.", *ENGINE),
+    _g("cached_tokens_per_second", f"Prompt tokens that the cache served, {_WINDOW}.", *ENGINE),
+    _g("generation_tokens_per_second", f"Generated tokens, {_WINDOW}.", *ENGINE),
+    _g("tokens_per_gpu_per_second", f"Prompt (cached included) and generated tokens per GPU, {_WINDOW}.", *ENGINE),
+    _g("retry_rate", f"Retries over finished requests {_WINDOW}; absent where nothing reports retries.", *ENGINE),
+    _q("ttft", f"Time to first token {_WINDOW}.", *ENGINE),
+    _q("tpot", f"Time per output token of finished requests {_WINDOW}.", *ENGINE),
+    _q("itl", f"Time between output tokens {_WINDOW}.", *ENGINE),
+    _q("e2e_latency", f"End-to-end latency of finished requests {_WINDOW}.", *ENGINE),
+    _q("queue_time", f"Time in the engine's queue {_WINDOW}.", *ENGINE),
+    _h("ttft", "Time to first token"),
+    _h("tpot", "Time per output token of finished requests"),
+    _h("itl", "Time between output tokens"),
+    _h("e2e_latency", "End-to-end latency of finished requests"),
+    _h("queue_time", "Time in the engine's queue"),
+    _c("prompt_tokens", f"Prompt tokens, cached ones included; {_LIFE}.", *ENGINE),
+    _c("cached_prompt_tokens", f"Prompt tokens that the cache served; {_LIFE}.", *ENGINE),
+    _c("generation_tokens", f"Generated tokens; {_LIFE}.", *ENGINE),
+    _c("kv_cache_queries", f"KV prefix cache queries, in the engine's unit; {_LIFE}.", *ENGINE),
+    _c("kv_cache_hits", f"KV prefix cache hits, in the engine's unit; {_LIFE}.", *ENGINE),
+    _c("preemptions", f"Requests put back to make room in the KV cache; {_LIFE}.", *ENGINE),
+    _c("finished_requests", f"Requests finished well; {_LIFE}.", *ENGINE),
+    _c("aborted_requests", f"Requests aborted, as far as the engine counts them; {_LIFE}.", *ENGINE),
+    _c("request_errors", f"Requests that failed; {_LIFE}.", *ENGINE),
+    _c("request_retries", f"Requests tried again; {_LIFE}.", *ENGINE),
+    _c("engine_steps", f"Engine iterations: moves whenever the engine makes progress; {_LIFE}.", *ENGINE),
+)
+
+
+def _p(name: str, text: str, *labels: str) -> Family:
+    return _g(f"pool_{name}", text, *POOL, *labels, role=Role.CONTROLLER)
+
+
+_POOLS = (
+    _p("info", "1; the pool's service, kind and role.", "service", "kind", "role"),
+    _p("mode", "1 for the pool's mode (advise, act, paused), 0 for the others.", "mode"),
+    _p("replicas", "Replicas in each state, as observed.", "state"),
+    _p("target_replicas", "Replicas that the last decision aims at, after every guard."),
+    _p("wanted_replicas", "Replicas that the policy asked for, before any guard."),
+    _p("limited", "1 for each guard that bound the last decision.", "limit"),
+    _p("running_requests", "Requests that the pool's engines work on."),
+    _p("queue_depth", "Requests that wait in the pool's engines."),
+    _p("gpu_utilization", "Mean GPU utilisation of the pool, 0..1."),
+    _p("kv_cache_usage", "Share of the KV cache in use, 0..1."),
+    _p("kv_cache_hit_rate", "KV prefix cache hits over queries, 0..1; absent without traffic."),
+    _p("prompt_tokens_per_second", "Prompt tokens, cached ones included."),
+    _p("generation_tokens_per_second", "Generated tokens."),
+    _p("tokens_per_gpu_per_second", "Prompt (cached included) and generated tokens per GPU that the pool holds."),
+    _q("pool_ttft", "Time to first token of the pool, over the tick's window.", *POOL, role=Role.CONTROLLER),
+    _q("pool_tpot", "Time per output token of the pool, over the tick's window.", *POOL, role=Role.CONTROLLER),
+    _q("pool_e2e_latency", "End-to-end latency of the pool, over the tick's window.", *POOL, role=Role.CONTROLLER),
+    _g("cost_per_million_tokens", "Cost of a million tokens over the trailing hour, in the currency.",
+       *POOL, "state", "currency", role=Role.CONTROLLER),
+)  # fmt: skip
+
+
+def _k(name: str, text: str, *labels: str) -> Family:
+    return _g(name, text, *labels, role=Role.CONTROLLER)
+
+
+def _n(name: str, text: str, *labels: str) -> Family:
+    return _c(name, text, *labels, role=Role.CONTROLLER)
+
+
+_CONTROL = (
+    _n("decisions", "Decisions written, one for each pool and tick.", "pool"),
+    _n("actions", "Actions carried out; outcome is applied or failed.", "kind", "outcome"),
+    _n("reports", "Reports by fate: stored, duplicate, malformed, unauthorized, too_large, failed.",
+       "result"),
+    _n("ticks", "Ticks by result: ok or failed.", "result"),
+    _k("tick_duration_seconds", "How long the last tick took."),
+    _k("tick_last_success_timestamp_seconds", "When a tick last went through."),
+    _n("job_runs", "Runs of each job beside the tick.", "job"),
+    _n("job_failures", "Failed runs of each job beside the tick.", "job"),
+    _k("job_last_success_timestamp_seconds", "When each job last went through.", "job"),
+    _k("job_duration_seconds", "How long each job's last run took.", "job"),
+    _k("host_last_seen_age_seconds", "How long ago each enrolled host last reported.", "host"),
+    _k("host_up", "1 when the host reported lately enough to be believed, else 0.", "host"),
+    _k("alerts_firing", "Alerts that fire, for each rule.", "rule"),
+    _n("notifications", "Notices by channel and result: delivered, retried, given_up.", "channel", "result"),
+)  # fmt: skip
+
+FAMILIES: Mapping[str, Family] = {
+    family.name: family for family in (*_BOTH, *_HOST, *_GPU, *_ENGINE, *_FIGURES, *_POOLS, *_CONTROL)
+}
+"""Every family by the name as scraped, in the order of the documentation."""
