@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from tidegate.model.fleet import ReplicaState
-from tidegate.model.reading import EngineName, EngineReading, GpuSurvey
+from tidegate.model.reading import EngineReading, GpuSurvey
+from tidegate.model.target import EngineTarget, UnitStatus
 from tidegate.wire import Answer, Batch, Desired, DesiredReplica
 
-
-@dataclass(frozen=True, slots=True)
-class EngineTarget:
-    """One local engine to scrape."""
-
-    name: EngineName
-    url: str
-    """The full address of its metrics page."""
-    pool: str = ""
-    service: str = ""
-    gpus: int = 1
-    gpu_indices: tuple[int, ...] = ()
-    replica_id: str = ""
-    token: str = ""
-    """Bearer token; never logged."""
+__all__ = ["ControllerLink", "EngineReader", "EngineTarget", "GpuReader", "UnitStatus", "Units"]
 
 
 class GpuReader(Protocol):
@@ -46,16 +31,6 @@ class EngineReader(Protocol):
     def read(self, target: EngineTarget, now: datetime) -> EngineReading:
         """The reading; its state says what went wrong."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class UnitStatus:
-    """What the host says of one unit that we started."""
-
-    replica_id: str
-    state: ReplicaState
-    """BOOTING while it starts, LOADING once its process lives, STOPPED or FAILED; READY is for the engine to say."""
-    why: str = ""
 
 
 class Units(Protocol):
