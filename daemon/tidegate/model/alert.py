@@ -34,6 +34,8 @@ class AlertState:
     """The baseline at the moment of firing; frozen while it fires."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """`summary` in English and `summary_zh` in Chinese."""
+    excluded: tuple[tuple[datetime, datetime], ...] = ()
+    """Earlier times of firing, (start, end), that no baseline may learn from; kept while one can reach them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,8 @@ class Replica:
     """False when Tidegate did not start it and so may not stop it."""
     deadline: datetime | None = None
     """When a starting replica is given up, or a draining one is stopped regardless."""
+    want: Want | None = None
+    """What it was last asked to be, where known: a command counts before the host has shown it."""
     signals: Mapping[SignalName, Signal] = field(default_factory=dict)
 
     def signal(self, name: SignalName) -> Signal:

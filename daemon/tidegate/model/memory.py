@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tidegate.model.fleet import PoolName, ServiceName
+from tidegate.model.fleet import PoolName, ReplicaId, ServiceName
 
 MEMORY_VERSION = 1
 
@@ -29,6 +29,9 @@ class PoolMemory:
     failed_until: datetime | None = None
     """No start before this: the last one missed its deadline."""
     failures: int = 0
+    """Failures in a row; a replica that is ready after the last one sets it back to 0."""
+    counted: tuple[ReplicaId, ...] = ()
+    """Replicas still in sight whose failure has been counted, so that none is counted twice."""
 
 
 @dataclass(frozen=True, slots=True)
