@@ -98,6 +98,8 @@ class HostPolicy:
     gpus: int
     first_port: int = 8100
     """Slot k of the host listens on first_port + k."""
+    address: str = ""
+    """Where routers reach its replicas, a name or an IP without a port; empty: the host's name."""
 
 
 @dataclass(frozen=True, slots=True)

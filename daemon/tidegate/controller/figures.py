@@ -1,0 +1,215 @@
+"""Each pool's figures at one tick: sums over sums, rates from increases, quantiles from summed buckets. Pure.
+
+Tokens per GPU and second are prompt plus generation tokens over the GPUs of the ready replicas: what the pool served
+for what it held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from tidegate.controller.gather import Gathered
+from tidegate.controller.hostview import HostView
+from tidegate.controller.signals import engine_gap, gpu_indices, gpu_mean
+from tidegate.model.decision import Decision
+from tidegate.model.fleet import LEAVING_STATES, STARTING_STATES, PoolName, ReplicaState
+from tidegate.model.policy import FleetPolicy
+from tidegate.model.reading import Counter, Distribution, EngineReading, Gap, Gauge, Histogram, Missing, Number
+from tidegate.model.records import PoolFigures, ReplicaRecord
+from tidegate.model.window import EngineWindow, engine_window, gauge, quantile, ratio
+
+_SERVING = LEAVING_STATES | {ReplicaState.READY}
+_QUANTILES = (
+    ("ttft_p95_seconds", Distribution.TTFT, 0.95),
+    ("tpot_p95_seconds", Distribution.TPOT, 0.95),
+    ("e2e_p99_seconds", Distribution.E2E, 0.99),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolReport:
+    """A pool's figures, and for each one that is missing or incomplete, why."""
+
+    figures: PoolFigures
+    gaps: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """One serving replica's window."""
+
+    record: ReplicaRecord
+    newest: EngineReading | None
+    window: EngineWindow | Missing
+    gap: Gap | None
+    utilization: Number
+
+
+def pool_reports(
+    gathered: Gathered,
+    decisions: Sequence[Decision],
+    policy: FleetPolicy,
+    costs: Mapping[PoolName, Decimal | Missing],
+    now: datetime,
+) -> tuple[PoolReport, ...]:
+    """Every pool's report at `now`, in the configuration's order."""
+    targets = {decision.pool: decision.target for decision in decisions}
+    reports = []
+    for name, pool in policy.pools.items():
+        records = [record for record in gathered.records if record.pool == name]
+        engines = [
+            _engine(record, gathered.views[record.host])
+            for record in records
+            if record.state in _SERVING and record.host in gathered.views
+        ]
+        numbers, gaps = _numbers(engines)
+        numbers["cost_per_million_tokens"] = _cost(costs.get(name, Missing(Gap.NOT_REPORTED)))
+        gaps = {key: value.why.value for key, value in numbers.items() if isinstance(value, Missing)} | gaps
+        figures = _figures(PoolFigures(now, name, pool.service, *_counts(records), 0), numbers)
+        target = targets.get(name, figures.ready + figures.starting)
+        reports.append(PoolReport(replace(figures, target=target), gaps))
+    return tuple(reports)
+
+
+def _counts(records: Sequence[ReplicaRecord]) -> tuple[int, int, int]:
+    """Ready, starting and leaving replicas."""
+    states = [record.state for record in records]
+    starting = sum(state in STARTING_STATES for state in states)
+    return states.count(ReplicaState.READY), starting, sum(state in LEAVING_STATES for state in states)
+
+
+def _figures(counted: PoolFigures, numbers: Mapping[str, Number]) -> PoolFigures:
+    def known(name: str) -> float | None:
+        number = numbers[name]
+        return None if isinstance(number, Missing) else number
+
+    return replace(
+        counted,
+        running=known("running"),
+        queue_depth=known("queue_depth"),
+        gpu_utilization=known("gpu_utilization"),
+        kv_cache_usage=known("kv_cache_usage"),
+        kv_cache_hit_rate=known("kv_cache_hit_rate"),
+        prompt_tokens_per_second=known("prompt_tokens_per_second"),
+        generation_tokens_per_second=known("generation_tokens_per_second"),
+        tokens_per_gpu_per_second=known("tokens_per_gpu_per_second"),
+        ttft_p95_seconds=known("ttft_p95_seconds"),
+        tpot_p95_seconds=known("tpot_p95_seconds"),
+        e2e_p99_seconds=known("e2e_p99_seconds"),
+        cost_per_million_tokens=known("cost_per_million_tokens"),
+    )
+
+
+def _cost(cost: Decimal | Missing) -> Number:
+    return cost if isinstance(cost, Missing) else float(cost)
+
+
+def _engine(record: ReplicaRecord, view: HostView) -> _Engine:
+    readings = view.engine_readings(view.engine_of(record)) if view.heard else ()
+    if not readings:
+        return _Engine(record, None, Missing(Gap.STALE), Gap.STALE, Missing(Gap.STALE))
+    return _Engine(
+        record,
+        readings[-1],
+        engine_window(readings),
+        engine_gap(view.readings[-1], readings),
+        gpu_mean(view.readings, gpu_indices(record, view)),
+    )
+
+
+def _numbers(engines: Sequence[_Engine]) -> tuple[dict[str, Number], dict[str, str]]:
+    gaps: dict[str, str] = {}
+    numbers: dict[str, Number] = {
+        "running": _total(engines, Gauge.RUNNING, "running", gaps),
+        "queue_depth": _total(engines, Gauge.QUEUE_DEPTH, "queue_depth", gaps),
+        "kv_cache_usage": _mean(_gauges(engines, Gauge.KV_CACHE_USAGE), "kv_cache_usage", gaps),
+        "gpu_utilization": _mean([engine.utilization for engine in engines], "gpu_utilization", gaps),
+        "kv_cache_hit_rate": ratio(_increase(engines, Counter.CACHE_HITS), _increase(engines, Counter.CACHE_QUERIES)),
+        "prompt_tokens_per_second": _rate(engines, Counter.PROMPT_TOKENS),
+        "generation_tokens_per_second": _rate(engines, Counter.GENERATION_TOKENS),
+    }
+    for name, which, q in _QUANTILES:
+        numbers[name] = _quantile(engines, which, q, name, gaps)
+    numbers["tokens_per_gpu_per_second"] = _per_gpu(engines, numbers)
+    if not engines:
+        numbers = dict.fromkeys(numbers, Missing(Gap.NOT_REPORTED))
+        gaps |= dict.fromkeys(numbers, "no replica serves")
+    return numbers, gaps
+
+
+def _gauges(engines: Sequence[_Engine], which: Gauge) -> list[Number]:
+    return [
+        Missing(engine.gap or Gap.NOT_REPORTED)
+        if engine.gap is not None or engine.newest is None
+        else gauge(engine.newest, which)
+        for engine in engines
+    ]
+
+
+def _total(engines: Sequence[_Engine], which: Gauge, name: str, gaps: dict[str, str]) -> Number:
+    cells = _gauges(engines, which)
+    known = _known(cells, name, gaps)
+    return sum(known) if known else _first_gap(cells)
+
+
+def _mean(cells: Sequence[Number], name: str, gaps: dict[str, str]) -> Number:
+    known = _known(cells, name, gaps)
+    return sum(known) / len(known) if known else _first_gap(cells)
+
+
+def _known(cells: Sequence[Number], name: str, gaps: dict[str, str]) -> list[float]:
+    known = [cell for cell in cells if isinstance(cell, float)]
+    if known and len(known) < len(cells):
+        gaps[name] = f"{len(cells) - len(known)} of {len(cells)} replicas missing ({_first_gap(cells).why.value})"
+    return known
+
+
+def _first_gap(cells: Iterable[Number]) -> Missing:
+    return next((cell for cell in cells if isinstance(cell, Missing)), Missing(Gap.NOT_REPORTED))
+
+
+def _windows(engines: Sequence[_Engine]) -> list[EngineWindow]:
+    return [engine.window for engine in engines if isinstance(engine.window, EngineWindow)]
+
+
+def _increase(engines: Sequence[_Engine], counter: Counter) -> float | None:
+    found = [window.increases[counter] for window in _windows(engines) if counter in window.increases]
+    return sum(found) if found else None
+
+
+def _rate(engines: Sequence[_Engine], counter: Counter) -> Number:
+    """The sum of each replica's own rate: their windows need not be equally long."""
+    rates = [
+        window.increases[counter] / window.seconds
+        for window in _windows(engines)
+        if counter in window.increases and window.seconds > 0
+    ]
+    if rates:
+        return sum(rates)
+    return _first_gap([engine.window for engine in engines if isinstance(engine.window, Missing)])
+
+
+def _quantile(engines: Sequence[_Engine], which: Distribution, q: float, name: str, gaps: dict[str, str]) -> Number:
+    histograms = [window.distributions[which] for window in _windows(engines) if which in window.distributions]
+    if not histograms:
+        return Missing(Gap.NOT_SUPPORTED if _windows(engines) else Gap.ONE_SCRAPE)
+    same = [histogram for histogram in histograms if histogram.bounds == histograms[0].bounds]
+    if len(same) < len(histograms):
+        gaps[name] = f"{len(histograms) - len(same)} of {len(histograms)} replicas left out (other buckets)"
+    counts = tuple(sum(column) for column in zip(*(histogram.counts for histogram in same), strict=True))
+    summed = Histogram(
+        same[0].bounds, counts, sum(histogram.sum for histogram in same), sum(histogram.count for histogram in same)
+    )
+    return quantile(summed, q)
+
+
+def _per_gpu(engines: Sequence[_Engine], numbers: Mapping[str, Number]) -> Number:
+    rates = [numbers["prompt_tokens_per_second"], numbers["generation_tokens_per_second"]]
+    known = [rate for rate in rates if isinstance(rate, float)]
+    gpus = sum(engine.record.gpu_count for engine in engines if engine.record.state is ReplicaState.READY)
+    if len(known) < len(rates):
+        return _first_gap(rates)
+    return sum(known) / gpus if gpus else Missing(Gap.NOT_REPORTED)

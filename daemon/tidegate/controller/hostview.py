@@ -1,0 +1,90 @@
+"""One host as a tick sees it: what it said last, whether it is heard now, its readings of the window. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from tidegate.controller.ports import HostRecord
+from tidegate.model.fleet import ReplicaId
+from tidegate.model.reading import EngineName, EngineReading, HostName, HostReading
+from tidegate.model.records import ReplicaRecord
+from tidegate.wire import EngineStatus, HostState, ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How much of the past counts as now."""
+
+    view_window: timedelta
+    """Over how much of the recent past signals and figures are taken."""
+    stale_after: timedelta
+    """A host silent for longer is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host: `state` is what it said last, `heard` whether that is recent enough to count as now."""
+
+    name: HostName
+    heard: bool
+    state: HostState
+    readings: Sequence[HostReading] = ()
+    """Of the view window, oldest first."""
+    confirmed: bool = False
+    """True when the host has taken in everything that is wanted of it now."""
+    replicas: Mapping[str, ReplicaStatus] = field(default_factory=dict)
+
+    def own_engines(self) -> Sequence[EngineStatus]:
+        """The engines that the operator runs himself."""
+        return [engine for engine in self.state.engines if not engine.replica_id]
+
+    def engine_of(self, record: ReplicaRecord) -> EngineName:
+        """The name under which the host reports this replica's engine."""
+        if not record.managed:
+            return EngineName(record.id.removeprefix(f"{self.name}/"))
+        for engine in self.state.engines:
+            if engine.replica_id == record.id:
+                return EngineName(engine.name)
+        return EngineName(record.id)
+
+    def engine_readings(self, engine: EngineName) -> Sequence[EngineReading]:
+        """The engine's readings of the window, oldest first; empty when there is none."""
+        return [found for reading in self.readings for found in reading.engines if found.engine == engine]
+
+
+def unmanaged_id(host: HostName, engine: str) -> ReplicaId:
+    """The id of an engine that Tidegate did not start."""
+    return ReplicaId(f"{host}/{engine}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything a tick reads before it thinks."""
+
+    hosts: Sequence[HostRecord]
+    readings: Mapping[HostName, Sequence[HostReading]]
+    records: Sequence[ReplicaRecord]
+    """Every replica that is not stopped."""
+    wanted: Mapping[HostName, tuple[int, int]] = field(default_factory=dict)
+    """(epoch, revision) of what is wanted now, for the hosts where something should stop."""
+
+
+def host_views(sources: Sources, freshness: Freshness, now: datetime) -> dict[HostName, HostView]:
+    """Every enrolled host that is not revoked, by name."""
+    return {record.name: _view(record, sources, freshness, now) for record in sources.hosts if not record.revoked}
+
+
+def _view(record: HostRecord, sources: Sources, freshness: Freshness, now: datetime) -> HostView:
+    state = record.state or HostState()
+    heard = record.state is not None and record.last_seen is not None
+    wanted = sources.wanted.get(record.name)
+    return HostView(
+        name=record.name,
+        heard=heard and record.last_seen is not None and now - record.last_seen <= freshness.stale_after,
+        state=state,
+        readings=sources.readings.get(record.name, ()),
+        confirmed=wanted is not None and (state.desired_epoch, state.desired_revision) >= wanted,
+        replicas={status.replica_id: status for status in state.replicas},
+    )

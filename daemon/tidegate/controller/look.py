@@ -1,0 +1,49 @@
+"""Read what a tick needs: hosts, replicas, the recent past, and what is remembered of earlier ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tidegate.controller.head import Head
+from tidegate.controller.hostview import Freshness, Sources
+from tidegate.controller.ports import Decisions, Hosts, Replicas
+from tidegate.model.fleet import PoolName, Want
+from tidegate.model.memory import Memory, PoolMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Reads; never writes and never thinks."""
+
+    head: Head
+    hosts: Hosts
+    replicas: Replicas
+    decisions: Decisions
+    started_at: datetime
+
+    def sources(self, freshness: Freshness, now: datetime) -> Sources:
+        """What every host said last, its readings of the window, and every replica that is not stopped."""
+        records = self.replicas.load()
+        leaving = {record.host for record in records if record.want in (Want.DRAIN, Want.STOP)}
+        desired = [(host, self.replicas.desired(host)) for host in sorted(leaving)]
+        return Sources(
+            hosts=self.hosts.all(),
+            readings=self.head.since(now - freshness.view_window, now),
+            records=records,
+            wanted={host: (wanted.epoch, wanted.revision) for host, wanted in desired},
+        )
+
+    def memory(self) -> Memory:
+        """What the last tick that was settled remembered, safe to act on after a crash in the middle of a later one."""
+        return remembered(self.decisions.memory(), self.started_at, self.replicas.next_serials())
+
+
+def remembered(memory: Memory, started_at: datetime, serials: Mapping[PoolName, int]) -> Memory:
+    """The memory of this process: its own start, and no serial number that was ever given to a replica."""
+    pools = dict(memory.pools)
+    for name, serial in serials.items():
+        known = pools.get(name, PoolMemory())
+        pools[name] = replace(known, next_serial=max(known.next_serial, serial))
+    return replace(memory, started_at=started_at, pools=pools)

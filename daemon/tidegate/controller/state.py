@@ -1,0 +1,106 @@
+"""What the page, `/metrics` and `/v1/status` render: one value, swapped whole at the end of each tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import structlog
+
+from tidegate.controller.current import Current
+from tidegate.controller.figures import PoolReport
+from tidegate.controller.gather import Gathered
+from tidegate.controller.hostview import HostView
+from tidegate.controller.ports import HostRecord
+from tidegate.controller.tally import Counts
+from tidegate.model.alert import AlertState
+from tidegate.model.decision import Decision, Plan
+from tidegate.model.fleet import PoolName
+from tidegate.model.overview import HostOverview, JobOverview, Overview, PoolOverview
+from tidegate.model.policy import PoolPolicy
+from tidegate.model.reading import HostName, Missing
+from tidegate.model.records import DecisionRecord, Outcome
+from tidegate.wire import HostState
+
+_log = structlog.get_logger()
+
+NOTHING = HostState()
+
+
+class State:
+    """The last tick's overview, with what the jobs beside the tick found since."""
+
+    def __init__(self, first: Overview, current: Current, counts: Counts) -> None:
+        self._overview, self._current = first, current
+        self.counts = counts
+        self.costs: Mapping[PoolName, Decimal | Missing] = {}
+        """Cost per million tokens of each pool over the trailing hour; replaced by a job."""
+        self.alerts: Sequence[AlertState] = ()
+        self.changes: Sequence[DecisionRecord] = ()
+        self.offsets: dict[HostName, float] = {}
+        """Seconds by which a host's clock was off, for the hosts where that mattered."""
+        self.jobs: Callable[[], tuple[JobOverview, ...]] = tuple
+
+    def overview(self) -> Overview:
+        """The fleet as last seen, with live counts."""
+        return replace(
+            self._overview,
+            mode=self._current.settings.fleet.mode,
+            currency=self._current.settings.currency,
+            decisions=tuple(self.changes),
+            alerts=tuple(self.alerts),
+            jobs=self.jobs(),
+            tally=self.counts.tally(),
+            config_loaded_at=self._current.loaded_at,
+            config_reload_ok=self._current.reload_ok,
+        )
+
+    def show(
+        self,
+        gathered: Gathered,
+        hosts: Sequence[HostRecord],
+        plan: Plan,
+        outcomes: Sequence[Outcome],
+        reports: Sequence[PoolReport],
+    ) -> None:
+        """Swap the overview and say the tick in one line."""
+        decisions = {decision.pool: decision for decision in plan.decisions}
+        pools = self._current.settings.fleet.pools
+        self._overview = replace(
+            self._overview,
+            at=gathered.fleet.at,
+            pools=tuple(_pool(pools[r.figures.pool], r, decisions) for r in reports if r.figures.pool in pools),
+            replicas=gathered.records,
+            hosts=tuple(_host(host, gathered.views.get(host.name), self.offsets) for host in hosts),
+            notes=gathered.notes,
+        )
+        self.counts.observed(gathered.changed)
+        self.counts.planned(plan.decisions)
+        self.counts.acted(plan.actions, outcomes)
+        sizes = " ".join(f"{pool}={d.current}/{d.target}" for pool, d in sorted(decisions.items()))
+        _log.info("tick", pools=sizes, actions=len(plan.actions), hosts=len(hosts), notes=len(gathered.notes))
+
+
+def _pool(policy: PoolPolicy, report: PoolReport, decisions: Mapping[PoolName, Decision]) -> PoolOverview:
+    return PoolOverview(policy, report.figures, report.gaps, decisions.get(policy.name))
+
+
+def _host(record: HostRecord, view: HostView | None, offsets: Mapping[HostName, float]) -> HostOverview:
+    state = record.state or NOTHING
+    problems = [f"{engine.name}: {problem}" for engine in state.engines for problem in engine.problems]
+    return HostOverview(
+        name=record.name,
+        heard=view is not None and view.heard,
+        last_seen=record.last_seen,
+        revoked=record.revoked,
+        nvml_up=state.nvml_up,
+        nvml_why=state.nvml_why,
+        gpus_up=sum(gpu.up for gpu in state.gpus),
+        gpus=len(state.gpus),
+        spool_reports=state.spool_reports,
+        spool_dropped=state.spool_dropped,
+        agent_version=state.agent_version,
+        clock_offset_seconds=offsets.get(record.name, 0.0),
+        problems=tuple(problems[:20]),
+    )

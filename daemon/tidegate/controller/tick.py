@@ -1,0 +1,49 @@
+"""One tick: gather, view, decide, record, act, settle, show. A crash anywhere is harmless: the next looks again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidegate.controller.act import Actor
+from tidegate.controller.current import Current
+from tidegate.controller.figures import pool_reports
+from tidegate.controller.gather import gather
+from tidegate.controller.hostview import Freshness
+from tidegate.controller.look import Observer
+from tidegate.controller.ports import Decisions, Replicas
+from tidegate.controller.state import State
+from tidegate.model.decision import Plan
+from tidegate.model.fleet import Fleet
+from tidegate.model.memory import Memory
+from tidegate.model.policy import FleetPolicy
+
+Planner = Callable[[Fleet, FleetPolicy, Memory, datetime], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The seven steps of the design and nothing else."""
+
+    current: Current
+    observer: Observer
+    plan: Planner
+    replicas: Replicas
+    decisions: Decisions
+    actor: Actor
+    state: State
+
+    def __call__(self, now: datetime) -> None:
+        """Run the steps for `now`; raises Transient when the store is away."""
+        settings = self.current.settings
+        freshness = Freshness(settings.controller.view_window, settings.controller.stale_after)
+        sources = self.observer.sources(freshness, now)
+        gathered = gather(sources, settings.fleet, freshness, now)
+        self.replicas.observe(gathered.changed)
+        plan = self.plan(gathered.fleet, settings.fleet, self.observer.memory(), now)
+        ids = self.decisions.record(plan)
+        outcomes = self.actor.act(plan.actions, ids, settings.fleet, now)
+        reports = pool_reports(gathered, plan.decisions, settings.fleet, self.state.costs, now)
+        self.decisions.settle(outcomes, plan.memory, [report.figures for report in reports])
+        self.state.show(gathered, sources.hosts, plan, outcomes, reports)

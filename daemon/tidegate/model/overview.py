@@ -1,0 +1,97 @@
+"""What the controller knows at one moment: the value that its page, `/metrics` and `/v1/status` are rendered from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tidegate.model.alert import AlertState
+from tidegate.model.decision import Decision
+from tidegate.model.fleet import PoolName
+from tidegate.model.policy import Mode, PoolPolicy
+from tidegate.model.reading import HostName
+from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOverview:
+    """One pool: what was asked, what is, and the last decision."""
+
+    policy: PoolPolicy
+    figures: PoolFigures
+    gaps: Mapping[str, str]
+    """For each figure that is missing or incomplete, why."""
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostOverview:
+    """One host as the page shows it."""
+
+    name: HostName
+    heard: bool
+    last_seen: datetime | None
+    revoked: bool = False
+    nvml_up: bool = False
+    nvml_why: str = ""
+    gpus_up: int = 0
+    gpus: int = 0
+    spool_reports: int = 0
+    spool_dropped: int = 0
+    agent_version: str = ""
+    clock_offset_seconds: float = 0.0
+    """By how much its clock was off (ahead is positive) when that was enough to stamp its reports anew; else 0."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobOverview:
+    """How a job of the controller does."""
+
+    name: str
+    last_success: datetime | None = None
+    runs: int = 0
+    failures: int = 0
+    consecutive_failures: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What this process has counted since it started."""
+
+    reports: Mapping[str, int] = field(default_factory=dict)
+    """By fate: stored, duplicate, malformed, unauthorized, too_large, failed."""
+    decisions: Mapping[PoolName, int] = field(default_factory=dict)
+    actions: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By kind and outcome (applied, failed)."""
+    notices: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By channel and result (delivered, retried, given_up)."""
+    cut_requests: int = 0
+    """Requests in flight that a drain's deadline cut short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The whole fleet at one tick."""
+
+    version: str
+    started_at: datetime
+    at: datetime | None = None
+    """The tick that this shows; None before the first."""
+    epoch: int = 0
+    mode: Mode = Mode.ADVISE
+    currency: str = "USD"
+    pools: tuple[PoolOverview, ...] = ()
+    replicas: tuple[ReplicaRecord, ...] = ()
+    hosts: tuple[HostOverview, ...] = ()
+    decisions: tuple[DecisionRecord, ...] = ()
+    """The last ones that changed something or were bound, newest first."""
+    alerts: tuple[AlertState, ...] = ()
+    notes: tuple[str, ...] = ()
+    jobs: tuple[JobOverview, ...] = ()
+    tally: Tally = Tally()
+    config_loaded_at: datetime | None = None
+    config_reload_ok: bool = True
