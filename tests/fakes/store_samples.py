@@ -1,0 +1,140 @@
+"""Reports, hosts and usage in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from tidegate.model.fleet import PoolName
+from tidegate.model.reading import Counter, EngineName, HostName, HostReading
+from tidegate.model.series import unflatten
+from tidegate.model.usage import BUCKET, TokenUsage
+from tidegate.model.vector import decode
+from tidegate.store.admission import Fresh, Keys, Place, admit, ranges, read_layout
+from tidegate.store.buckets import Border, Tail, bucket_of, fill
+from tidegate.wire import Accepted, HostRecord, HostState, Layout, Report
+
+
+class FakeReports:
+    """Reports in a dictionary."""
+
+    def __init__(self) -> None:
+        self.layouts: dict[tuple[HostName, str], Keys] = {}
+        self.rows: dict[tuple[HostName, str, int], Fresh] = {}
+        self.touched: set[tuple[HostName, datetime]] = set()
+
+    def accept(
+        self, host: HostName, layouts: Sequence[Layout], reports: Sequence[Report], received_at: datetime
+    ) -> Accepted:
+        read = {(host, layout.id): read_layout(host, layout) for layout in layouts}
+        known = {name: len(keys) for (owner, name), keys in (self.layouts | read).items() if owner == host}
+        stored: frozenset[Place] = frozenset((boot, number) for owner, boot, number in self.rows if owner == host)
+        fresh, wanting = admit(reports, known, stored, received_at)
+        self.layouts |= read
+        for row in fresh:
+            self.rows[host, row.report.boot_id, row.report.sequence] = row
+            self.touched.add((host, bucket_of(row.at)))
+        kept = [(r.boot_id, r.sequence) for r in reports if (host, r.boot_id, r.sequence) in self.rows]
+        return Accepted(ranges(kept), tuple(wanting), len(fresh), len(kept) - len(fresh))
+
+    def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:
+        ordered = sorted((owner, row.at, boot, number, row) for (owner, boot, number), row in self.rows.items())
+        for owner, at, _, _, row in ordered:
+            if since <= at < until and host in (None, owner):
+                keys = self.layouts[owner, row.report.layout]
+                yield unflatten(owner, at, keys, decode(row.vector))
+
+    def count(self, host: HostName) -> int:
+        return sum(1 for owner, _, _ in self.rows if owner == host)
+
+
+class FakeHosts:
+    """Hosts in a dictionary; remembers which engine belongs to which pool."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, HostName] = {}
+        self.records: dict[HostName, HostRecord] = {}
+        self.pools: dict[tuple[HostName, str], PoolName] = {}
+
+    def enroll(self, name: HostName, token_hash: str, now: datetime) -> bool:
+        known = self.records.get(name)
+        self.tokens = {token: owner for token, owner in self.tokens.items() if owner != name} | {token_hash: name}
+        self.records[name] = replace(known, revoked=False) if known else HostRecord(name, None, None, revoked=False)
+        return known is None
+
+    def revoke(self, name: HostName, now: datetime) -> bool:
+        if name not in self.records:
+            return False
+        self.records[name] = replace(self.records[name], revoked=True)
+        return True
+
+    def authenticate(self, token_hash: str) -> HostName | None:
+        name = self.tokens.get(token_hash)
+        return None if name is None or self.records[name].revoked else name
+
+    def seen(self, name: HostName, state: HostState, at: datetime) -> None:
+        known = self.records.get(name)
+        if known is None or (known.last_seen is not None and known.last_seen > at):
+            return
+        self.records[name] = replace(known, last_seen=at, state=state)
+        for engine in state.engines:
+            if engine.pool:
+                self.pools[name, engine.name] = PoolName(engine.pool)
+
+    def all(self) -> Sequence[HostRecord]:
+        return [self.records[name] for name in sorted(self.records)]
+
+
+class FakeUsage:
+    """Usage worked out from all reports at every call, with no state to go stale."""
+
+    def __init__(self, reports: FakeReports, hosts: FakeHosts) -> None:
+        self.reports, self.hosts = reports, hosts
+        self.rows: dict[tuple[datetime, HostName, EngineName], tuple[PoolName, Mapping[Counter, float], bool]] = {}
+
+    def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
+        changed = {bucket for _, bucket in self.reports.touched}
+        self.reports.touched.clear()
+        self.rows.clear()
+        for host in sorted({owner for owner, _, _ in self.reports.rows}):
+            self._host(host, now, pools)
+        return len(changed)
+
+    def _host(self, host: HostName, now: datetime, pools: Mapping[str, PoolName]) -> None:
+        eternity = timedelta(days=36_500)
+        readings = list(self.reports.readings(now - eternity, now + eternity, host))
+        tails: dict[EngineName, Tail] = {}
+        for bucket in sorted({bucket_of(reading.at) for reading in readings}):
+            inside = [reading for reading in readings if bucket_of(reading.at) == bucket]
+            before = [reading.at for reading in readings if reading.at < bucket]
+            after = [reading.at for reading in readings if reading.at >= bucket + BUCKET]
+            border = Border(before[-1] if before else None, after[0] if after else None, tails)
+            for engine, share in fill(bucket, inside, border, now).items():
+                pool = pools.get(f"{host}/{engine}") or pools.get(engine) or self.hosts.pools.get((host, engine))
+                self.rows[bucket, host, engine] = (pool or PoolName(""), share.increases, share.partial)
+                if share.tail is not None:
+                    tails[engine] = share.tail
+
+    def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
+        shares: dict[tuple[datetime, PoolName], list[tuple[Mapping[Counter, float], bool]]] = {}
+        for (bucket, _, _), (pool, increases, partial) in self.rows.items():
+            if pool and since <= bucket < until:
+                shares.setdefault((bucket, pool), []).append((increases, partial))
+        return [
+            TokenUsage(
+                pool,
+                bucket,
+                prompt_tokens=_total(parts, Counter.PROMPT_TOKENS),
+                cached_prompt_tokens=_total(parts, Counter.CACHED_PROMPT_TOKENS),
+                generation_tokens=_total(parts, Counter.GENERATION_TOKENS),
+                cache_queries=_total(parts, Counter.CACHE_QUERIES),
+                cache_hits=_total(parts, Counter.CACHE_HITS),
+                partial=any(partial for _, partial in parts),
+            )
+            for (bucket, pool), parts in sorted(shares.items())
+        ]
+
+
+def _total(parts: Sequence[tuple[Mapping[Counter, float], bool]], counter: Counter) -> float:
+    return sum(increases.get(counter, 0.0) for increases, _ in parts)
