@@ -1,0 +1,92 @@
+"""How fast the day is played, and every interval of the demo that follows from it. Pure.
+
+All intervals are in played time. Each has a floor in real time, because real processes on a small machine do real work
+in them: a faster day is watched more coarsely.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+
+DAY = timedelta(hours=24)
+REAL_AGENT_SECONDS = 0.31
+REAL_TICK_SECONDS = 0.52
+REAL_ROUTE_SECONDS = 0.1
+"""The gateway's step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Played seconds per real second."""
+
+    speed: float
+
+    @staticmethod
+    def of_minutes(minutes: float) -> Pace:
+        """The pace that plays a day in so many real minutes."""
+        return Pace(DAY.total_seconds() / (60.0 * minutes))
+
+    def _at_least(self, played: timedelta, real_seconds: float) -> timedelta:
+        return timedelta(seconds=math.ceil(max(played.total_seconds(), real_seconds * self.speed)))
+
+    @property
+    def agent_interval(self) -> timedelta:
+        """Between two collections of an agent."""
+        return self._at_least(timedelta(seconds=15), REAL_AGENT_SECONDS)
+
+    @property
+    def tick(self) -> timedelta:
+        """Between two decisions."""
+        return self._at_least(timedelta(seconds=15), REAL_TICK_SECONDS)
+
+    @property
+    def view_window(self) -> timedelta:
+        """Over which a tick takes its rates: at least a few collections."""
+        return max(timedelta(minutes=5), 4 * self.agent_interval)
+
+    @property
+    def stale_after(self) -> timedelta:
+        """A host silent for longer is missing; two real seconds, so that a busy machine is not one."""
+        return self._at_least(timedelta(minutes=1), 2.0)
+
+    @property
+    def load(self) -> timedelta:
+        """How long an engine loads before it answers."""
+        return timedelta(minutes=8)
+
+    @property
+    def start_deadline(self) -> timedelta:
+        """When a start is given up: loading, and six real seconds for a process to begin at all."""
+        return self.load + self._at_least(timedelta(minutes=10), 6.0)
+
+    @property
+    def drain_grace(self) -> timedelta:
+        """How long requests may still be on their way to a cordoned engine."""
+        return self._at_least(timedelta(seconds=30), 1.0)
+
+    @property
+    def drain_deadline(self) -> timedelta:
+        """When a drain is cut short; no request of this day takes nearly as long."""
+        return self._at_least(timedelta(minutes=30), 6.0)
+
+    @property
+    def cooldown(self) -> timedelta:
+        """Between two changes of size."""
+        return max(timedelta(minutes=10), 2 * self.tick)
+
+    @property
+    def scale_in_window(self) -> timedelta:
+        """How long a smaller size must have been enough."""
+        return max(timedelta(minutes=30), 4 * self.tick)
+
+    @property
+    def alert_window(self) -> timedelta:
+        """Over which the hit rate is taken."""
+        return max(timedelta(minutes=20), 3 * self.agent_interval)
+
+    @property
+    def housekeeping(self) -> timedelta:
+        """Between two rounds of usage, alerts and notices."""
+        return self._at_least(timedelta(minutes=1), 0.6)
