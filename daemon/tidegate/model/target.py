@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.reading import EngineName
@@ -20,7 +20,7 @@ class EngineTarget:
     gpus: int = 1
     gpu_indices: tuple[int, ...] = ()
     replica_id: str = ""
-    token: str = ""
+    token: str = field(default="", repr=False)
     """Bearer token; never logged."""
 
 

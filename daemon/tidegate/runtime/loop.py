@@ -21,6 +21,8 @@ from tidegate.runtime.errors import Transient
 
 _log = structlog.get_logger()
 _WORKERS = 8
+_PAUSE = timedelta(seconds=1)
+"""After a failure of steady work, clock time: what fails at once must not spin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Loop:
         self._health: dict[str, JobHealth] = {}
         self._idle = threading.Condition(self._lock)
         self._running = 0
+        self._stopping = threading.Event()
+        self._steady: list[threading.Thread] = []
         self._scheduler = BackgroundScheduler(executors={"default": ThreadPoolExecutor(_WORKERS)}, timezone=UTC)
 
     def every(
@@ -69,12 +73,21 @@ class Loop:
             replace_existing=True,
         )
 
+    def steadily(self, name: str, job: Callable[[], None]) -> None:
+        """Run `job` again as soon as it returns, on a thread of its own: for work that waits by itself (a long poll)."""
+        with self._lock:
+            self._health.setdefault(name, JobHealth())
+        self._steady.append(threading.Thread(target=self._repeat, args=(name, job), name=name, daemon=True))
+
     def start(self) -> None:
         """Begin to run the jobs, on threads of their own."""
         self._scheduler.start()
+        for thread in self._steady:
+            thread.start()
 
     def stop(self, timeout_seconds: float = 10.0) -> bool:
         """Start no further run and wait for those under way; False when some were still running."""
+        self._stopping.set()
         if self._scheduler.state != STATE_STOPPED:
             self._scheduler.shutdown(wait=False)
         with self._idle:
@@ -84,6 +97,12 @@ class Loop:
         """A copy of every job's health."""
         with self._lock:
             return dict(self._health)
+
+    def _repeat(self, name: str, job: Callable[[], None]) -> None:
+        while not self._stopping.is_set():
+            self._run(name, job)
+            if self.health()[name].consecutive_failures:
+                self._clock.wait(self._stopping, _PAUSE)
 
     def _run(self, name: str, job: Callable[[], None]) -> None:
         with self._lock:
