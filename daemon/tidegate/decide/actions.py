@@ -1,0 +1,45 @@
+"""From shares to actions: each names one replica and what it should be. Releases come before acquisitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from tidegate.decide.pools import Share
+from tidegate.decide.serial import replica_id
+from tidegate.model.decision import Action, ActionKind
+from tidegate.model.fleet import Replica, ReplicaState, Want
+
+_ORDER = (ActionKind.GIVE_UP, ActionKind.CANCEL, ActionKind.DRAIN, ActionKind.RESUME, ActionKind.START)
+
+
+def in_order(actions: list[Action]) -> tuple[Action, ...]:
+    """Releases before acquisitions, otherwise as they came."""
+    return tuple(sorted(actions, key=lambda action: _ORDER.index(action.kind)))
+
+
+def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:
+    """What makes a pool its share; new replicas are numbered from `serial`."""
+    supply, flavour = share.supply, share.supply.pool.flavour
+    pool, move = supply.pool.name, f"{supply.count} -> {share.target}"
+    for replica in supply.lost:
+        if replica.managed and replica.want is not Want.STOP:
+            yield Action(ActionKind.GIVE_UP, replica.id, pool, reason=_why_lost(replica, now))
+    starting = frozenset(replica.id for replica in supply.starting)
+    for replica in share.remove:
+        if replica.id in starting:
+            yield Action(ActionKind.CANCEL, replica.id, pool, reason=move)
+        else:
+            yield Action(ActionKind.DRAIN, replica.id, pool, deadline=now + flavour.drain_deadline, reason=move)
+    for replica in share.resume:
+        yield Action(ActionKind.RESUME, replica.id, pool, reason=move)
+    for number, slot in enumerate(share.start, start=serial):
+        deadline = now + flavour.start_deadline
+        yield Action(ActionKind.START, replica_id(pool, number), pool, slot, deadline, move)
+
+
+def _why_lost(replica: Replica, now: datetime) -> str:
+    if replica.state is ReplicaState.FAILED:
+        return "failed"
+    seconds = max(0.0, (now - replica.requested_at).total_seconds())
+    return f"still {replica.state.value} {seconds:.0f} s after it was requested"
