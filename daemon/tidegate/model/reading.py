@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import accumulate
 from typing import NewType
 
 HostName = NewType("HostName", str)
@@ -44,7 +45,7 @@ Number = float | Missing
 
 
 class EngineKind(StrEnum):
-    """The serving engines whose dialects are read."""
+    """The serving engines whose dialects are read. The order is a contract: it is reported as its position."""
 
     VLLM = "vllm"
 
@@ -108,6 +109,24 @@ class Histogram:
     counts: tuple[float, ...]
     sum: float
     count: float
+
+    def plus(self, other: Histogram) -> Histogram:
+        """Both together; raises ValueError when the bounds differ."""
+        if self.bounds != other.bounds:
+            raise ValueError("histograms with different bounds cannot be added up")
+        counts = tuple(x + y for x, y in zip(self.counts, other.counts, strict=True))
+        return Histogram(self.bounds, counts, self.sum + other.sum, self.count + other.count)
+
+    def minus(self, earlier: Histogram) -> Histogram:
+        """What was observed since; never negative, and monotone. Raises ValueError when the bounds differ.
+
+        Source: PromQL's ensureMonotonic: a server with several processes writes its buckets one after the other.
+        """
+        if self.bounds != earlier.bounds:
+            raise ValueError("histograms with different bounds cannot be subtracted")
+        steps = (max(0.0, x - y) for x, y in zip(self.counts, earlier.counts, strict=True))
+        count = max(0.0, self.count - earlier.count)
+        return Histogram(self.bounds, tuple(accumulate(steps, max)), max(0.0, self.sum - earlier.sum), count)
 
 
 @dataclass(frozen=True, slots=True)

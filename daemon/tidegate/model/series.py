@@ -33,6 +33,10 @@ from tidegate.model.reading import (
 )
 
 _STATES = tuple(EngineState)
+_KINDS = tuple(EngineKind)
+_GAUGES = {gauge.value: gauge for gauge in Gauge}
+_COUNTERS = {counter.value: counter for counter in Counter}
+_BUCKETS = {f"{name.value}_bucket": name for name in Distribution}
 _GPU_FIELDS = (
     "utilization",
     "memory_used_bytes",
@@ -87,6 +91,8 @@ def _engine_pairs(reading: EngineReading) -> Iterable[tuple[SeriesKey, Number]]:
     owner = reading.engine
     yield SeriesKey("engine", owner, "state"), float(_STATES.index(reading.state))
     yield SeriesKey("engine", owner, "at"), reading.at.timestamp()
+    if reading.kind is not None:
+        yield SeriesKey("engine", owner, "kind"), float(_KINDS.index(reading.kind))
     if reading.started is not None:
         yield SeriesKey("engine", owner, "started"), reading.started
     for (gauge, rank), value in sorted(reading.gauges.items()):
@@ -104,72 +110,100 @@ def _le(bound: float) -> str:
     return "+Inf" if math.isinf(bound) else repr(bound)
 
 
+_Cells = Mapping[tuple[str, str, str], Number]
+"""The series of one owner by (name, rank, le)."""
+
+
 def unflatten(host: HostName, at: datetime, keys: Sequence[SeriesKey], values: Sequence[Number]) -> HostReading:
-    """The host reading that `flatten` was given, less words (names, problems, hints, the kind's evidence)."""
-    table: dict[tuple[str, str], dict[SeriesKey, Number]] = {}
+    """The host reading that `flatten` was given, less words (names, problems, hints) and non-finite counters.
+
+    Series of a name that is not known here are passed over: a newer agent's. Raises ValueError when the lengths differ
+    or a bucket's bound is no number, never for what a value is.
+    """
+    table: dict[tuple[str, str], dict[tuple[str, str, str], Number]] = {}
     for key, value in zip(keys, values, strict=True):
-        table.setdefault((key.scope, key.owner), {})[key] = value
-    nvml_up = table.get(("host", ""), {}).get(SeriesKey("host", "", "nvml_up")) == 1.0
+        table.setdefault((key.scope, key.owner), {})[key.name, key.rank, key.le] = value
+    nvml_up = table.get(("host", ""), {}).get(("nvml_up", "", "")) == 1.0
     gpus = tuple(_gpu(owner, cells) for (scope, owner), cells in table.items() if scope == "gpu")
     engines = tuple(_engine(owner, at, cells) for (scope, owner), cells in table.items() if scope == "engine")
     return HostReading(host, at, GpuSurvey(nvml_up, "", at, gpus=gpus), engines)
 
 
-def _gpu(uuid: str, cells: Mapping[SeriesKey, Number]) -> GpuReading:
-    def cell(name: str) -> Number:
-        return cells.get(SeriesKey("gpu", uuid, name), Missing(Gap.NOT_REPORTED))
+def _plain(cells: _Cells, name: str) -> Number:
+    return cells.get((name, "", ""), Missing(Gap.NOT_REPORTED))
 
-    index = cell("index")
+
+def _position(value: Number, length: int) -> int | None:
+    """An index into a closed list, None when it is not one."""
+    return int(value) if not isinstance(value, Missing) and 0 <= value < length else None
+
+
+def _gpu(uuid: str, cells: _Cells) -> GpuReading:
+    index = _position(_plain(cells, "index"), 1 << 16)
     return GpuReading(
         GpuUuid(uuid),
-        int(index) if isinstance(index, float) else -1,
+        -1 if index is None else index,
         "",
-        up=cell("up") == 1.0,
-        utilization=cell("utilization"),
-        memory_used_bytes=cell("memory_used_bytes"),
-        memory_total_bytes=cell("memory_total_bytes"),
-        memory_reserved_bytes=cell("memory_reserved_bytes"),
-        power_watts=cell("power_watts"),
-        energy_joules=cell("energy_joules"),
-        temperature_celsius=cell("temperature_celsius"),
+        up=_plain(cells, "up") == 1.0,
+        utilization=_plain(cells, "utilization"),
+        memory_used_bytes=_plain(cells, "memory_used_bytes"),
+        memory_total_bytes=_plain(cells, "memory_total_bytes"),
+        memory_reserved_bytes=_plain(cells, "memory_reserved_bytes"),
+        power_watts=_plain(cells, "power_watts"),
+        energy_joules=_plain(cells, "energy_joules"),
+        temperature_celsius=_plain(cells, "temperature_celsius"),
     )
 
 
-def _engine(owner: str, at: datetime, cells: Mapping[SeriesKey, Number]) -> EngineReading:
-    def cell(name: str) -> Number:
-        return cells.get(SeriesKey("engine", owner, name), Missing(Gap.NOT_REPORTED))
-
-    state, read_at, started = cell("state"), cell("at"), cell("started")
-    position = int(state) if isinstance(state, float) else -1
+def _engine(owner: str, at: datetime, cells: _Cells) -> EngineReading:
+    kind = _position(_plain(cells, "kind"), len(_KINDS))
+    state = _position(_plain(cells, "state"), len(_STATES))
+    started = _plain(cells, "started")
+    gauges: dict[tuple[Gauge, Rank], Number] = {}
+    counters: dict[tuple[Counter, Rank], float] = {}
+    for (name, rank, _), value in cells.items():
+        if name in _GAUGES:
+            gauges[_GAUGES[name], Rank(rank)] = value
+        elif name in _COUNTERS and not isinstance(value, Missing):
+            counters[_COUNTERS[name], Rank(rank)] = value
     return EngineReading(
         engine=EngineName(owner),
-        kind=EngineKind.VLLM,
-        state=_STATES[position] if 0 <= position < len(_STATES) else EngineState.FAILED,
-        at=datetime.fromtimestamp(read_at, at.tzinfo) if isinstance(read_at, float) else at,
-        gauges={(Gauge(k.name), Rank(k.rank)): v for k, v in cells.items() if k.name in set(Gauge)},
-        counters={
-            (Counter(k.name), Rank(k.rank)): v
-            for k, v in cells.items()
-            if k.name in set(Counter) and isinstance(v, float)
-        },
+        kind=None if kind is None else _KINDS[kind],
+        state=EngineState.FAILED if state is None else _STATES[state],
+        at=_moment(_plain(cells, "at"), at),
+        gauges=gauges,
+        counters=counters,
         histograms=_histograms(cells),
-        started=started if isinstance(started, float) else None,
+        started=None if isinstance(started, Missing) else started,
     )
 
 
-def _histograms(cells: Mapping[SeriesKey, Number]) -> dict[tuple[Distribution, Rank], Histogram]:
-    buckets: dict[tuple[Distribution, Rank], list[tuple[float, float]]] = {}
-    for key, value in cells.items():
-        if key.le and isinstance(value, float):
-            name = Distribution(key.name.removesuffix("_bucket"))
-            buckets.setdefault((name, Rank(key.rank)), []).append((float(key.le), value))
-    owner = next(iter(cells)).owner
-    result = {}
+def _moment(value: Number, otherwise: datetime) -> datetime:
+    try:
+        return otherwise if isinstance(value, Missing) else datetime.fromtimestamp(value, otherwise.tzinfo)
+    except (ValueError, OverflowError, OSError):  # beyond year 9999, or beyond the platform's time
+        return otherwise
+
+
+def _histograms(cells: _Cells) -> dict[tuple[Distribution, Rank], Histogram]:
+    """The histograms that are whole: every bucket, the sum and the count are numbers."""
+    buckets: dict[tuple[Distribution, Rank], list[tuple[float, Number]]] = {}
+    for (name, rank, le), value in cells.items():
+        if name in _BUCKETS:
+            buckets.setdefault((_BUCKETS[name], Rank(rank)), []).append((_bound(le), value))
+    result: dict[tuple[Distribution, Rank], Histogram] = {}
     for (name, rank), pairs in buckets.items():
-        total = cells.get(SeriesKey("engine", owner, f"{name.value}_sum", rank))
-        count = cells.get(SeriesKey("engine", owner, f"{name.value}_count", rank))
-        if isinstance(total, float) and isinstance(count, float):
-            pairs.sort()
-            bounds, counts = zip(*pairs, strict=True)
-            result[name, rank] = Histogram(bounds, counts, total, count)
+        pairs.sort(key=lambda pair: pair[0])
+        numbers = [count for _, count in pairs if not isinstance(count, Missing)]
+        total = cells.get((f"{name.value}_sum", rank, ""), Missing(Gap.NOT_REPORTED))
+        count = cells.get((f"{name.value}_count", rank, ""), Missing(Gap.NOT_REPORTED))
+        if len(numbers) == len(pairs) and not isinstance(total, Missing) and not isinstance(count, Missing):
+            result[name, rank] = Histogram(tuple(bound for bound, _ in pairs), tuple(numbers), total, count)
     return result
+
+
+def _bound(le: str) -> float:
+    bound = float(le)
+    if math.isnan(bound):
+        raise ValueError("a bucket's bound is not a number")
+    return bound

@@ -2,17 +2,16 @@
 
 Rules (reference: each engine's own counters, `docs/metrics.md`): an increase is taken per series before any sum; a
 fall is a restart, counted from zero, and makes the window partial; a ratio is a sum over a sum; no traffic gives no
-ratio; a quantile comes from bucket increases by linear interpolation.
+ratio; a quantile comes from bucket increases by linear interpolation; whatever is lost is said (`partial`, `notes`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 
+from tidegate.model.increase import increases
 from tidegate.model.reading import (
     Counter,
     Distribution,
@@ -23,6 +22,7 @@ from tidegate.model.reading import (
     Histogram,
     Missing,
     Number,
+    Rank,
 )
 
 
@@ -66,9 +66,11 @@ class EngineWindow:
     distributions: Mapping[Distribution, Histogram]
     """Histogram increases, summed over ranks whose bounds agree."""
     partial: bool
-    """True when a counter fell inside the window (a restart): the increases are lower bounds."""
+    """True when something was lost (a restart, a rank that came or went): the increases are lower bounds."""
     progressing: bool
-    """True when anything moved, or nothing was there to move it."""
+    """False when requests ran or waited at both ends and some rank of theirs did nothing: its gauges stand still."""
+    notes: tuple[str, ...] = ()
+    """Why the window is partial or not progressing, in words."""
 
 
 def engine_window(readings: Sequence[EngineReading]) -> EngineWindow | Missing:
@@ -76,82 +78,73 @@ def engine_window(readings: Sequence[EngineReading]) -> EngineWindow | Missing:
     good = [reading for reading in readings if reading.counters]
     if len(good) < 2:
         return Missing(Gap.ONE_SCRAPE)
-    increases: dict[Counter, float] = {}
-    histograms: dict[Distribution, Histogram] = {}
-    partial = False
-    for before, after in pairwise(good):
-        restarted = _restarted(before, after)
-        partial = partial or restarted
-        _add_increases(increases, before, after, restarted=restarted)
-        _add_histograms(histograms, before, after, restarted=restarted)
+    found = increases(good)
+    totals: dict[Counter, float] = {}
+    for (counter, _), increase in found.counters.items():
+        totals[counter] = totals.get(counter, 0.0) + increase
+    distributions, losses = _over_ranks(found.histograms)
+    losses = (*found.losses, *losses)
     seconds = (good[-1].at - good[0].at).total_seconds()
-    return EngineWindow(seconds, increases, histograms, partial, _progressing(good, increases))
+    stuck = _stuck(good, found.counters) if seconds > 0 else []
+    notes = tuple(f"lower bounds: {words}" for words in losses)
+    if stuck:
+        notes += (f"not progressing: rank {', '.join(stuck)} has requests and did nothing for {seconds:g} s",)
+    return EngineWindow(seconds, totals, distributions, bool(losses), not stuck, notes)
 
 
-def _restarted(before: EngineReading, after: EngineReading) -> bool:
-    if before.started is not None and after.started is not None and abs(after.started - before.started) > 1.0:
-        return True
-    return any(after.counters.get(key, total) < total for key, total in before.counters.items())
-
-
-def _add_increases(into: dict[Counter, float], before: EngineReading, after: EngineReading, *, restarted: bool) -> None:
-    for (counter, rank), total in after.counters.items():
-        earlier = before.counters.get((counter, rank))
-        if restarted:
-            into[counter] = into.get(counter, 0.0) + total
-        elif earlier is not None:
-            into[counter] = into.get(counter, 0.0) + total - earlier
-
-
-def _add_histograms(
-    into: dict[Distribution, Histogram], before: EngineReading, after: EngineReading, *, restarted: bool
-) -> None:
-    for (name, rank), histogram in after.histograms.items():
-        earlier = before.histograms.get((name, rank))
-        if not restarted and (earlier is None or earlier.bounds != histogram.bounds):
-            continue
-        step = histogram if restarted or earlier is None else _minus(histogram, earlier)
-        present = into.get(name)
+def _over_ranks(
+    by_rank: Mapping[tuple[Distribution, Rank], Histogram],
+) -> tuple[dict[Distribution, Histogram], tuple[str, ...]]:
+    totals: dict[Distribution, Histogram] = {}
+    losses = []
+    for (name, rank), histogram in sorted(by_rank.items(), key=lambda item: item[0]):
+        present = totals.get(name)
         if present is None:
-            into[name] = step
-        elif present.bounds == step.bounds:
-            into[name] = _plus(present, step)
+            totals[name] = histogram
+        elif present.bounds == histogram.bounds:
+            totals[name] = present.plus(histogram)
+        else:
+            losses.append(f"{name.value} of rank {rank} has other buckets and is left out")
+    return totals, tuple(losses)
 
 
-def _minus(a: Histogram, b: Histogram) -> Histogram:
-    counts = tuple(max(0.0, x - y) for x, y in zip(a.counts, b.counts, strict=True))
-    return Histogram(a.bounds, counts, a.sum - b.sum, a.count - b.count)
+_WORK = frozenset({Counter.STEPS, Counter.PROMPT_TOKENS, Counter.GENERATION_TOKENS})
+"""What only the engine's core moves; requests are turned away and given up without it."""
 
 
-def _plus(a: Histogram, b: Histogram) -> Histogram:
-    counts = tuple(x + y for x, y in zip(a.counts, b.counts, strict=True))
-    return Histogram(a.bounds, counts, a.sum + b.sum, a.count + b.count)
+def _stuck(readings: Sequence[EngineReading], moved: Mapping[tuple[Counter, Rank], float]) -> list[Rank]:
+    """The ranks that had requests at both ends and did no work in between."""
+    busy_throughout = _busy_ranks(readings[0]) & _busy_ranks(readings[-1])
+    counted = {rank for counter, rank in moved if counter in _WORK}
+    working = {rank for (counter, rank), increase in moved.items() if counter in _WORK and increase > 0}
+    if counted.isdisjoint(busy_throughout):  # gauges by rank beside counters that are not, or none that tell of work
+        return [] if any(increase > 0 for increase in moved.values()) else sorted(busy_throughout)
+    return sorted((busy_throughout & counted) - working)
 
 
-def _progressing(readings: Sequence[EngineReading], increases: Mapping[Counter, float]) -> bool:
-    if any(delta > 0 for delta in increases.values()):
-        return True
-    return not (busy(readings[0]) and busy(readings[-1]))
+def _busy_ranks(reading: EngineReading) -> set[Rank]:
+    return {
+        rank
+        for (name, rank), value in reading.gauges.items()
+        if name in (Gauge.RUNNING, Gauge.QUEUE_DEPTH) and not isinstance(value, Missing) and value > 0
+    }
 
 
 def busy(reading: EngineReading) -> bool:
     """True when the engine says that requests run or wait."""
-    return any(
-        isinstance(value, float) and value > 0
-        for (gauge, _), value in reading.gauges.items()
-        if gauge in (Gauge.RUNNING, Gauge.QUEUE_DEPTH)
-    )
+    return bool(_busy_ranks(reading))
 
 
 def gauge(reading: EngineReading, name: Gauge) -> Number:
     """One gauge over the engine's ranks: the sum, and for the KV cache the fullest rank."""
     if reading.state is EngineState.STALLED:
         return Missing(Gap.STALE)
-    values = [value for (found, _), value in reading.gauges.items() if found is name]
-    for value in values:
-        if isinstance(value, Missing):
+    numbers = []
+    for (found, _), value in reading.gauges.items():
+        if found is name and isinstance(value, Missing):
             return value
-    numbers = [value for value in values if isinstance(value, float)]
+        if found is name and not isinstance(value, Missing):
+            numbers.append(float(value))
     if not numbers:
         return Missing(state_gap(reading.state) or Gap.NOT_SUPPORTED)
     return max(numbers) if name is Gauge.KV_CACHE_USAGE else sum(numbers)
@@ -182,18 +175,16 @@ def quantile(histogram: Histogram, q: float) -> Number:
 
     Source: the linear interpolation of PromQL's histogram_quantile.
     """
-    total = histogram.counts[-1] if histogram.counts else 0.0
+    if len(histogram.bounds) < 2:
+        return Missing(Gap.NOT_SUPPORTED)
+    total = histogram.counts[-1]
     if total <= 0:
         return Missing(Gap.NO_TRAFFIC)
     rank = q * total
     lower_bound, lower_count = 0.0, 0.0
-    for bound, count in zip(histogram.bounds, histogram.counts, strict=True):
-        if count >= rank:
-            if math.isinf(bound):
-                return lower_bound
-            width = count - lower_count
-            share = (rank - lower_count) / width if width > 0 else 1.0
-            return lower_bound + (bound - lower_bound) * share
+    for bound, count in zip(histogram.bounds[:-1], histogram.counts[:-1], strict=True):
+        if count >= rank and count > lower_count:
+            return lower_bound + (bound - lower_bound) * (rank - lower_count) / (count - lower_count)
         lower_bound, lower_count = bound, count
     return lower_bound
 
@@ -222,23 +213,23 @@ _QUANTILES = {
 def figures(readings: Sequence[EngineReading]) -> dict[Figure, Number]:
     """Every normalized figure over readings in time order; gauges are those of the last one."""
     last = readings[-1]
-    window = engine_window(readings)
     gap = state_gap(last.state)
+    if gap is not None:
+        return dict.fromkeys(Figure, Missing(gap))
+    window = engine_window(readings)
     stale = isinstance(window, EngineWindow) and not window.progressing
     result: dict[Figure, Number] = {}
     for figure in Figure:
-        if gap is not None:
-            result[figure] = Missing(gap)
-        elif figure in _GAUGES:
+        if figure in _GAUGES:
             result[figure] = Missing(Gap.STALE) if stale else gauge(last, _GAUGES[figure])
-        elif isinstance(window, Missing):
-            result[figure] = window if _supported(figure, last) else Missing(Gap.NOT_SUPPORTED)
+        elif not _exported(figure, last):
+            result[figure] = Missing(Gap.NOT_SUPPORTED)
         else:
-            result[figure] = _windowed(figure, window)
+            result[figure] = window if isinstance(window, Missing) else _windowed(figure, window)
     return result
 
 
-def _supported(figure: Figure, reading: EngineReading) -> bool:
+def _exported(figure: Figure, reading: EngineReading) -> bool:
     counters = {counter for counter, _ in reading.counters}
     if figure is Figure.KV_CACHE_HIT_RATE:
         return {Counter.CACHE_QUERIES, Counter.CACHE_HITS} <= counters
@@ -248,18 +239,24 @@ def _supported(figure: Figure, reading: EngineReading) -> bool:
 
 
 def _windowed(figure: Figure, window: EngineWindow) -> Number:
-    if figure in _RATES:
-        total = window.increases.get(_RATES[figure])
-        if total is None:
-            return Missing(Gap.NOT_SUPPORTED)
-        return total / window.seconds if window.seconds > 0 else Missing(Gap.ONE_SCRAPE)
-    if figure in _COUNTS:
-        return window.increases.get(_COUNTS[figure], Missing(Gap.NOT_SUPPORTED))
+    # The newest reading has the series, see `figures`; without an increase there was nothing to compare it with.
+    unknown = Missing(Gap.RESET if window.partial else Gap.ONE_SCRAPE)
     if figure is Figure.KV_CACHE_HIT_RATE:
-        return ratio(window.increases.get(Counter.CACHE_HITS), window.increases.get(Counter.CACHE_QUERIES))
-    name, q = _QUANTILES[figure]
-    histogram = window.distributions.get(name)
-    return quantile(histogram, q) if histogram else Missing(Gap.NOT_SUPPORTED)
+        return hit_rate(window.increases) if Counter.CACHE_QUERIES in window.increases else unknown
+    if figure in _QUANTILES:
+        name, q = _QUANTILES[figure]
+        histogram = window.distributions.get(name)
+        return quantile(histogram, q) if histogram else unknown
+    increase = window.increases.get(_RATES.get(figure) or _COUNTS[figure])
+    if increase is None or (figure in _RATES and window.seconds <= 0):
+        return unknown
+    return increase / window.seconds if figure in _RATES else increase
+
+
+def hit_rate(increases: Mapping[Counter, float]) -> Number:
+    """Hits over queries, at most 1: retried lookups count twice in some releases (vllm#43736)."""
+    share = ratio(increases.get(Counter.CACHE_HITS), increases.get(Counter.CACHE_QUERIES))
+    return share if isinstance(share, Missing) else min(share, 1.0)
 
 
 def ratio(numerator: float | None, denominator: float | None) -> Number:

@@ -1,0 +1,134 @@
+"""Increases of an engine's counters and histograms over readings, by series and before any sum.
+
+An increase is taken against the last reading that had the series, so one that is absent in the middle costs nothing.
+A rank whose counter fell began again at zero, and so did every rank when the process' start changed. A series that
+appears adds nothing at first: what it counted before nobody saw. Each loss is said, and makes the window partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar
+
+from tidegate.model.reading import Counter, Distribution, EngineReading, Histogram, Rank
+
+_Name = TypeVar("_Name", Counter, Distribution)
+_SAME_START_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Increases:
+    """What accumulated over one engine's readings."""
+
+    counters: dict[tuple[Counter, Rank], float] = field(default_factory=dict)
+    histograms: dict[tuple[Distribution, Rank], Histogram] = field(default_factory=dict)
+    losses: dict[str, None] = field(default_factory=dict)
+    """Why the increases are lower bounds, in words; an ordered set."""
+
+
+def increases(readings: Sequence[EngineReading]) -> Increases:
+    """Over readings in time order that all carry counters."""
+    total = Increases()
+    for run in _runs(readings, total):
+        _Run(run[0], total).follow(run)
+    return total
+
+
+def _runs(readings: Sequence[EngineReading], total: Increases) -> list[list[EngineReading]]:
+    """The readings, or those of each process when several answer in turn: then a start goes backwards.
+
+    To take each change for a restart would count the lifetime of a process again and again (vllm#18053).
+    """
+    starts = [reading.started for reading in readings if reading.started is not None]
+    if all(earlier - later <= _SAME_START_SECONDS for earlier, later in pairwise(starts)):
+        return [list(readings)]
+    total.losses["several processes answer in turn at this address: each was compared with itself alone"] = None
+    runs: dict[int | None, list[EngineReading]] = {}
+    for reading in readings:
+        runs.setdefault(None if reading.started is None else round(reading.started), []).append(reading)
+    return list(runs.values())
+
+
+class _Run:
+    """Follows one process, and those that take its place, through readings."""
+
+    def __init__(self, first: EngineReading, total: Increases) -> None:
+        self._total = total
+        self._counters = dict(first.counters)
+        self._histograms = dict(first.histograms)
+        self._started = first.started
+        self._fresh: set[Rank] = set()
+        """Ranks that began at zero inside the window: all that they count belongs to it."""
+        self._all_fresh = False
+
+    def follow(self, readings: Sequence[EngineReading]) -> None:
+        for reading in readings[1:]:
+            self._notice_new_process(reading)
+            for rank in self._fallen(reading):
+                self._forget(rank)
+            for counter, total in reading.counters.items():
+                self._add_counter(counter, total)
+            for distribution, histogram in reading.histograms.items():
+                self._add_histogram(distribution, histogram)
+        last = readings[-1]
+        for name, rank in (*(self._counters.keys() - last.counters), *(self._histograms.keys() - last.histograms)):
+            self._lose(f"{name.value} of rank {rank} is missing at the end")
+
+    def _lose(self, words: str) -> None:
+        self._total.losses[words] = None
+
+    def _notice_new_process(self, reading: EngineReading) -> None:
+        if reading.started is None:
+            return
+        if self._started is not None and reading.started - self._started > _SAME_START_SECONDS:
+            self._lose("the engine restarted")
+            self._all_fresh = True
+            self._counters.clear()
+            self._histograms.clear()
+        self._started = reading.started
+
+    def _fallen(self, reading: EngineReading) -> list[Rank]:
+        fallen = {key[1] for key, total in reading.counters.items() if total < self._counters.get(key, 0.0)}
+        for key, histogram in reading.histograms.items():
+            earlier = self._histograms.get(key)
+            if earlier is not None and histogram.count < earlier.count:
+                fallen.add(key[1])
+        return sorted(fallen)
+
+    def _forget(self, rank: Rank) -> None:
+        """One counter of the rank fell: all of them began again, those too that are higher than before by now."""
+        self._lose(f"rank {rank} restarted")
+        self._fresh.add(rank)
+        self._counters = {key: total for key, total in self._counters.items() if key[1] != rank}
+        self._histograms = {key: histogram for key, histogram in self._histograms.items() if key[1] != rank}
+
+    def _add_counter(self, key: tuple[Counter, Rank], total: float) -> None:
+        earlier = self._counters.get(key)
+        self._counters[key] = total
+        if earlier is None:
+            if not self._began_at_zero(key):
+                return
+            earlier = 0.0
+        self._total.counters[key] = self._total.counters.get(key, 0.0) + total - earlier
+
+    def _add_histogram(self, key: tuple[Distribution, Rank], histogram: Histogram) -> None:
+        earlier = self._histograms.get(key)
+        self._histograms[key] = histogram
+        if earlier is None:
+            if not self._began_at_zero(key):
+                return
+            earlier = Histogram(histogram.bounds, (0.0,) * len(histogram.bounds), 0.0, 0.0)
+        present = self._total.histograms.get(key)
+        if histogram.bounds != earlier.bounds or (present is not None and present.bounds != histogram.bounds):
+            self._lose(f"the buckets of {key[0].value} of rank {key[1]} changed")
+            return
+        step = histogram.minus(earlier)
+        self._total.histograms[key] = step if present is None else present.plus(step)
+
+    def _began_at_zero(self, key: tuple[_Name, Rank]) -> bool:
+        if self._all_fresh or key[1] in self._fresh:
+            return True
+        self._lose(f"{key[0].value} of rank {key[1]} appeared inside the window")
+        return False

@@ -1,0 +1,114 @@
+"""What one body of a metrics page says of its engine: a reading, or a named state. Pure, and never raises."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+from tidegate.model.reading import EngineName, EngineReading, EngineState
+from tidegate.observe.engines import WANTED, Dialect, detect, is_server_alone, stranger
+from tidegate.observe.labels import Skip
+from tidegate.observe.textformat import LIMITS, Exposition, Limits, parse
+
+NO_STATS = (
+    "only the server's own series (python_, process_, http_), none of an engine: start vLLM without "
+    "--disable-log-stats, or give the engine's own address if this is something in front of it"
+)
+_EXCERPT = 120
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
+
+
+def read_body(
+    name: EngineName, body: bytes, at: datetime, content_type: str | None = None, limits: Limits = LIMITS
+) -> EngineReading:
+    """Read a body that arrived at `at`; `content_type` as the server gave it, None when not known.
+
+    A body that was cut gives neither counters nor gauges: what is not in it is not zero.
+    """
+    if len(body) > limits.body_bytes:
+        return failed(name, at, EngineState.MALFORMED, f"the body is over {limits.body_bytes} bytes: not read")
+    if not body.strip():
+        return failed(name, at, EngineState.EMPTY, "the body is empty: the engine has no metrics (yet)")
+    foreign = _foreign_format(body, content_type or "")
+    if foreign:
+        return failed(name, at, EngineState.MALFORMED, f"{foreign}: {excerpt(body)}")
+    exposition = parse(body, WANTED, content_type or "", limits)
+    dialect = detect(exposition.present)
+    skipped = skipped_words(exposition.skipped)
+    if not exposition.whole:
+        problem = "the body is cut short (its end is missing): nothing of it is used"
+        return failed(name, at, EngineState.TRUNCATED, problem, *skipped, dialect=dialect)
+    if dialect is None:
+        state, problem = _no_engine(exposition)
+        return failed(name, at, state, problem, *skipped)
+    content = dialect.read(exposition)
+    nothing = () if content.gauges or content.counters else (f"{dialect.title} shows none of the figures read here",)
+    return EngineReading(
+        name,
+        dialect.kind,
+        EngineState.READY,
+        at,
+        content.gauges,
+        content.counters,
+        content.histograms,
+        started=content.started,
+        model=content.model,
+        hints=content.hints,
+        problems=(*nothing, *skipped, *content.problems),
+    )
+
+
+def failed(
+    name: EngineName, at: datetime, state: EngineState, *problems: str, dialect: Dialect | None = None
+) -> EngineReading:
+    """A reading without a figure, and why."""
+    return EngineReading(name, dialect.kind if dialect else None, state, at, problems=problems)
+
+
+def _foreign_format(body: bytes, content_type: str) -> str:
+    """What the body is when it is no exposition at all, by what it begins with."""
+    start = body.lstrip()[:1]
+    if start == b"<" or "html" in content_type:
+        return "the body is HTML, not metrics: is the path right?"
+    if "json" in content_type or (start in b"[{" and _is_json(body)):
+        return "the body is JSON, not metrics"
+    return ""
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_engine(exposition: Exposition) -> tuple[EngineState, str]:
+    if not exposition.present:
+        if Skip.NO_NAME in exposition.skipped:
+            return EngineState.MALFORMED, "no engine recognised: the body is not in the Prometheus text format"
+        return EngineState.EMPTY, "the body has comments and not one sample: the engine has no metrics (yet)"
+    if is_server_alone(exposition.present):
+        return EngineState.DISABLED, NO_STATS
+    other = stranger(exposition.present)
+    if other:
+        return EngineState.MALFORMED, f"this is not vLLM but {other}"
+    some = ", ".join(sorted(exposition.present)[:3])
+    return EngineState.MALFORMED, f"no engine recognised by its series ({_printable(some)}, ...)"
+
+
+def skipped_words(skipped: Mapping[Skip, int]) -> tuple[str, ...]:
+    """What the parser left out, one problem a reason."""
+    return tuple(f"skipped: {why.value} ({count} times)" for why, count in skipped.items())
+
+
+def excerpt(body: bytes) -> str:
+    """The beginning of a body, fit for a log line."""
+    return _printable(body[: 4 * _EXCERPT].decode(errors="replace"))
+
+
+def _printable(text: str) -> str:
+    plain = _UNPRINTABLE.sub(" ", text).strip()
+    return plain if len(plain) <= _EXCERPT else f"{plain[:_EXCERPT]}..."
