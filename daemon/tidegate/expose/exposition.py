@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from prometheus_client.core import Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from tidegate.expose.families import FAMILIES, Family, Kind, Role
 from tidegate.model.reading import Histogram, Missing
 
 _LABEL_LIMIT = 256
 """A label longer than this is cut: one engine once put a 7 MB configuration into one."""
+
+
+_openmetrics_text: Callable[[Collector], bytes] = openmetrics.generate_latest
+_OPENMETRICS_VERSIONS = frozenset({"", "1.0.0", "0.0.1"})
 
 
 class Collector(Protocol):
@@ -100,9 +105,19 @@ def _clean(text: str) -> str:
 
 
 def render(collector: Collector, accept: str = "") -> tuple[bytes, str]:
-    """The exposition and its content type: OpenMetrics when `accept` asks for it, else text 0.0.4."""
-    try:
-        encode, content_type = choose_encoder(accept)
-    except ValueError:  # a version in the header that is no version
-        encode, content_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
-    return encode(collector), content_type
+    """The exposition and its content type: OpenMetrics 1.0 when `accept` names it first, else text 0.0.4."""
+    if _prefers_openmetrics(accept):
+        return _openmetrics_text(collector), openmetrics.CONTENT_TYPE_LATEST
+    return generate_latest(collector), CONTENT_TYPE_PLAIN_0_0_4
+
+
+def _prefers_openmetrics(accept: str) -> bool:
+    """Decide as prometheus_client does, whose own choice fails on a version that is no number."""
+    for offer in accept.split(","):
+        media, *parameters = (part.strip() for part in offer.split(";"))
+        versions = [text.removeprefix("version=") for text in parameters if text.startswith("version=")]
+        if media == "application/openmetrics-text" and (not versions or versions[0] in _OPENMETRICS_VERSIONS):
+            return True
+        if media == "text/plain":
+            return False
+    return False

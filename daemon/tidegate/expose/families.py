@@ -211,7 +211,16 @@ _CONTROL = (
     _n("notifications", "Notices by channel and result: delivered, retried, given_up.", "channel", "result"),
 )  # fmt: skip
 
-FAMILIES: Mapping[str, Family] = {
-    family.name: family for family in (*_BOTH, *_HOST, *_GPU, *_ENGINE, *_FIGURES, *_POOLS, *_CONTROL)
+SECTIONS: Mapping[str, tuple[Family, ...]] = {
+    "Both roles": _BOTH,
+    "Agent: itself": _HOST,
+    "Agent: GPUs": _GPU,
+    "Agent: engines": _ENGINE,
+    "Agent: engine figures": _FIGURES,
+    "Controller: pools": _POOLS,
+    "Controller: itself": _CONTROL,
 }
-"""Every family by the name as scraped, in the order of the documentation."""
+"""Every family, by what it is about, in the order of the documentation."""
+
+FAMILIES: Mapping[str, Family] = {family.name: family for section in SECTIONS.values() for family in section}
+"""Every family by the name as scraped, in the same order."""

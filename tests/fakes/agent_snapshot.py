@@ -1,0 +1,130 @@
+"""A host as its agent may see it: engines good, silent and loading; GPUs good, lost and without an energy counter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from tidegate.model.fleet import ReplicaState
+from tidegate.model.reading import (
+    Counter,
+    Distribution,
+    EngineKind,
+    EngineName,
+    EngineReading,
+    EngineState,
+    Gap,
+    Gauge,
+    GpuReading,
+    GpuSurvey,
+    GpuUuid,
+    Histogram,
+    HostName,
+    HostReading,
+    Missing,
+    Rank,
+)
+from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SpoolState
+from tidegate.model.window import EngineWindow, engine_window, figures
+
+NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+R0, R1 = Rank("0"), Rank("1")
+
+
+def histogram(*counts: float, total: float) -> Histogram:
+    """Cumulative counts under the bounds 0.1 s, 1 s and infinity."""
+    return Histogram((0.1, 1.0, math.inf), counts, total, counts[-1])
+
+
+def good_engine(at: datetime, tokens: float) -> EngineReading:
+    """An engine with two ranks that has made so many tokens on each of them."""
+    counters = {
+        Counter.PROMPT_TOKENS: 10 * tokens,
+        Counter.CACHED_PROMPT_TOKENS: 4 * tokens,
+        Counter.GENERATION_TOKENS: tokens,
+        Counter.CACHE_QUERIES: 10 * tokens,
+        Counter.CACHE_HITS: 4 * tokens,
+        Counter.PREEMPTIONS: 1.0,
+        Counter.FINISHED: tokens / 100,
+        Counter.ABORTED: 2.0,
+        Counter.ERRORS: 0.0,
+        Counter.RETRIES: tokens / 1000,
+        Counter.STEPS: tokens / 8,
+    }
+    n = tokens / 100
+    return EngineReading(
+        EngineName("vllm-a"),
+        EngineKind.VLLM,
+        EngineState.READY,
+        at,
+        gauges={
+            (Gauge.RUNNING, R0): 5.0,
+            (Gauge.RUNNING, R1): 7.0,
+            (Gauge.QUEUE_DEPTH, R0): 0.0,
+            (Gauge.QUEUE_DEPTH, R1): 2.0,
+            (Gauge.KV_CACHE_USAGE, R0): 0.25,
+            (Gauge.KV_CACHE_USAGE, R1): 0.5,
+        },
+        counters={(name, rank): value for name, value in counters.items() for rank in (R0, R1)},
+        histograms={(name, rank): histogram(n / 2, n, n, total=n / 4) for name in Distribution for rank in (R0, R1)},
+        started=1.0e9,
+        model='Qwen/Qwen3-8B "fp8"\\n',
+        hints=("vLLM >= 0.22",),
+        problems=("2 lines were no samples",),
+        duration_seconds=0.0125,
+    )
+
+
+def survey() -> GpuSurvey:
+    """Three GPUs: one good, one lost, one without an energy counter."""
+    up = GpuReading(
+        GpuUuid("GPU-8f6d2a31-0000"),
+        0,
+        "NVIDIA H100 80GB HBM3",
+        up=True,
+        utilization=0.87,
+        memory_used_bytes=72477573120.0,
+        memory_total_bytes=85520809984.0,
+        memory_reserved_bytes=576716800.0,
+        power_watts=512.345,
+        energy_joules=123456789.012,
+        temperature_celsius=61.0,
+    )
+    lost = GpuReading(
+        GpuUuid("GPU-8f6d2a31-0001"), 1, "NVIDIA H100 80GB HBM3", up=False, why="NVML answers: GPU is lost"
+    )
+    plain = replace(up, uuid=GpuUuid("GPU-8f6d2a31-0002"), index=2, energy_joules=Missing(Gap.NOT_SUPPORTED))
+    return GpuSurvey(up=True, why="", at=NOON, driver="550.54.15", gpus=(up, lost, plain))
+
+
+def busy_host() -> AgentSnapshot:
+    """The snapshot that the golden files are rendered from: every family of the agent has a sample in it."""
+    before, after = good_engine(NOON - MINUTE, 1000.0), good_engine(NOON, 7000.0)
+    silent = EngineReading(EngineName("vllm-b"), None, EngineState.UNREACHABLE, NOON, problems=("connection refused",))
+    loading = EngineReading(EngineName("burst-3"), None, EngineState.STARTING, NOON)
+    window = engine_window((before, after))
+    assert isinstance(window, EngineWindow)
+    return AgentSnapshot(
+        version="0.1.0",
+        reading=HostReading(HostName("gpu-7"), NOON, survey(), (after, silent, loading)),
+        collected_at=NOON,
+        collect_seconds=0.25,
+        collections=240,
+        engines={
+            EngineName("vllm-a"): EngineLabels("chat-base", "chat", "", 2, "http://127.0.0.1:8000/metrics"),
+            EngineName("burst-3"): EngineLabels("chat-burst", "chat", "burst-3", 1, "http://127.0.0.1:8103/metrics"),
+        },
+        windows={EngineName("vllm-a"): window},
+        figures={
+            EngineName("vllm-a"): figures((before, after)),
+            EngineName("vllm-b"): figures((silent,)),
+            EngineName("burst-3"): figures((loading,)),
+        },
+        last_success={EngineName("vllm-a"): NOON, EngineName("vllm-b"): NOON - 5 * MINUTE},
+        replicas={"burst-3": ReplicaState.LOADING},
+        spool=SpoolState(3, 8192, NOON - MINUTE, 1),
+        link=LinkState(configured=True, last_success=NOON - MINUTE, failures=2, error="connection refused"),
+        config_loaded_at=NOON - 60 * MINUTE,
+    )
