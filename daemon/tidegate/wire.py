@@ -28,7 +28,7 @@ Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9]
 class Message(BaseModel):
     """Frozen, and closed: an unknown key is an error, not a silent loss."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Layout(Message):

@@ -30,6 +30,11 @@ def advance(record: ReplicaRecord, view: HostView | None, now: datetime) -> Repl
     return _enter(replace(record, cut_requests=max(record.cut_requests, status.cut_requests)), state, at, status.why)
 
 
+def abandon(record: ReplicaRecord, now: datetime) -> ReplicaRecord:
+    """The record of a replica whose host was revoked: nothing will ever be heard of it again."""
+    return _enter(record, ReplicaState.STOPPED, now, "the host was revoked")
+
+
 def _gone(record: ReplicaRecord, view: HostView, now: datetime) -> ReplicaRecord:
     """A host that no longer names a replica has no such unit; that settles it only when it should be gone."""
     if record.want in _UNWANTED and view.confirmed:

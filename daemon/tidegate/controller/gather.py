@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.controller.advance import advance, discover
+from tidegate.controller.advance import abandon, advance, discover
 from tidegate.controller.hostview import Freshness, HostView, Sources, host_views
 from tidegate.controller.places import free_slots, nameless_engines
 from tidegate.controller.signals import replica_signals
@@ -33,7 +33,11 @@ class Gathered:
 def gather(sources: Sources, policy: FleetPolicy, freshness: Freshness, now: datetime) -> Gathered:
     """The fleet at `now`, from what each host said last and the readings of the view window."""
     views = host_views(sources, freshness, now)
-    observed = [advance(record, views.get(record.host), now) for record in sources.records]
+    revoked = {host.name for host in sources.hosts if host.revoked}
+    observed = [
+        abandon(record, now) if record.host in revoked else advance(record, views.get(record.host), now)
+        for record in sources.records
+    ]
     known = {record.id: record for record in sources.records}
     for view in views.values():
         observed += discover(view, known, policy.pools, now)
@@ -61,6 +65,7 @@ def _replica(record: ReplicaRecord, view: HostView | None, freshness: Freshness,
         gpus=record.gpu_count,
         slot=record.slot,
         managed=record.managed,
+        want=record.want,
         deadline=record.deadline,
         signals=replica_signals(record, view, freshness, now),
     )

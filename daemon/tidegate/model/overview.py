@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision
-from tidegate.model.fleet import PoolName
+from tidegate.model.fleet import PoolName, ReplicaState
+from tidegate.model.money import CostState
 from tidegate.model.policy import Mode, PoolPolicy
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
@@ -59,6 +61,52 @@ class JobOverview:
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A replica that takes traffic, and where."""
+
+    target: str
+    """host:port"""
+    pool: str
+    service: str
+    replica: str
+    host: str
+    state: ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class CostOverview:
+    """What GPUs cost and what they served between two moments; what is not known is None, never zero."""
+
+    pool: str
+    """Empty for a line over several pools."""
+    service: str
+    state: CostState
+    currency: str
+    """Empty when amounts of several currencies meet, which are never added."""
+    gpu_hours: Decimal
+    amount: Decimal | None
+    tokens: Decimal | None
+    """Prompt (cached ones included) and generated tokens."""
+    per_million: Decimal | None
+    per_million_generated: Decimal | None
+    """The same cost over generated tokens alone; not to be added to the other."""
+    partial: bool
+    """The tokens are lower bounds."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CostsOverview:
+    """The cost of a span of time: each pool, all together, and the burst pools alone."""
+
+    since: datetime
+    until: datetime
+    pools: tuple[CostOverview, ...]
+    total: CostOverview
+    burst: CostOverview
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """What this process has counted since it started."""
 
@@ -90,6 +138,8 @@ class Overview:
     decisions: tuple[DecisionRecord, ...] = ()
     """The last ones that changed something or were bound, newest first."""
     alerts: tuple[AlertState, ...] = ()
+    cost: CostsOverview | None = None
+    """Over the trailing hour of whole five-minute buckets; None before it was first worked out."""
     notes: tuple[str, ...] = ()
     jobs: tuple[JobOverview, ...] = ()
     tally: Tally = Tally()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 EXIT_CONFIG = 78
 """EX_CONFIG of sysexits.h; the units' RestartPreventExitStatus."""
 
@@ -20,3 +22,11 @@ class Transient(TidegateError):  # noqa: N818 - named for what to do
 
 class Permanent(TidegateError):  # noqa: N818 - named for what to do
     """Waiting does not help: stop trying this one thing, keep the rest, tell a person."""
+
+
+class TryLater(Transient):
+    """Waiting helps, and the other side said for how long."""
+
+    def __init__(self, message: str, after: timedelta) -> None:
+        super().__init__(message)
+        self.after = after

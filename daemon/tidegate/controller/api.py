@@ -1,0 +1,97 @@
+"""The controller as its HTTP endpoint sees it: tokens, reports, questions and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidegate.controller.costs import Costs
+from tidegate.controller.current import Current
+from tidegate.controller.endpoints import endpoints
+from tidegate.controller.intake import Intake
+from tidegate.controller.ports import Decisions, Hosts, Replicas, Users
+from tidegate.controller.state import State
+from tidegate.model.fleet import PoolName
+from tidegate.model.overview import CostsOverview, Endpoint, Overview
+from tidegate.model.reading import HostName
+from tidegate.model.records import DecisionRecord
+from tidegate.runtime.clock import Clock
+from tidegate.wire import Answer, Batch, Desired, HostRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Implements `link.controller_api.ControllerApi`; every call may block on the database."""
+
+    clock: Clock
+    current: Current
+    state: State
+    intake: Intake
+    hosts_store: Hosts
+    users: Users
+    replicas: Replicas
+    decisions_store: Decisions
+    cost_book: Costs
+    readiness: Callable[[], tuple[bool, str]]
+
+    def host_of(self, token_hash: str) -> HostName | None:
+        """Whose host token this is."""
+        return self.hosts_store.authenticate(token_hash)
+
+    def user_of(self, token_hash: str) -> tuple[str, str] | None:
+        """The (name, role) of a user's token."""
+        return self.users.authenticate(token_hash)
+
+    def refused(self, fate: str) -> None:
+        """Count a report that was refused."""
+        self.state.counts.reports(fate)
+
+    def take(self, host: HostName, batch: Batch) -> Answer:
+        """Store a batch; raises ValueError (nothing stored) when a vector does not fit its layout."""
+        return self.intake.take(host, batch, self.clock)
+
+    def desired(self, host: HostName) -> Desired:
+        """Everything that the host should run now."""
+        return self.replicas.desired(host)
+
+    def overview(self) -> Overview:
+        """The fleet as last seen."""
+        return self.state.overview()
+
+    def endpoints(self, service: str | None) -> Sequence[Endpoint]:
+        """The ready replicas that take traffic, by what is wanted of them at this moment."""
+        fleet = self.current.settings.fleet
+        return tuple(endpoints(self.replicas.load(), self.hosts_store.all(), fleet, service))
+
+    def decisions(self, pool: PoolName | None, limit: int, *, changes_only: bool) -> Sequence[DecisionRecord]:
+        """The newest decisions first."""
+        return self.decisions_store.latest(limit, pool, changes_only=changes_only)
+
+    def costs(self, since: datetime, until: datetime) -> CostsOverview:
+        """What was spent and served between the two moments."""
+        return self.cost_book.between(since, until, self.current.settings.fleet)
+
+    def hosts(self) -> Sequence[HostRecord]:
+        """Every enrolled host."""
+        return self.hosts_store.all()
+
+    def enroll(self, name: HostName, token_hash: str) -> bool:
+        """Add a host or give it another token; False when it existed."""
+        return self.hosts_store.enroll(name, token_hash, self.clock.now())
+
+    def revoke(self, name: HostName) -> bool:
+        """Refuse a host from now on; False when there is none."""
+        return self.hosts_store.revoke(name, self.clock.now())
+
+    def add_user(self, name: str, role: str, token_hash: str) -> bool:
+        """Add a user or give him another token; False when he existed."""
+        return self.users.add(name, role, token_hash, self.clock.now())
+
+    def now(self) -> datetime:
+        """The controller's time."""
+        return self.clock.now()
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the controller does its work, and the sentence that says so."""
+        return self.readiness()

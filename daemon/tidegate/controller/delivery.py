@@ -1,0 +1,76 @@
+"""Deliver notices: at once, then ever more slowly for some hours, then given up and counted."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from tidegate.controller.ports import Alerts, Notifier
+from tidegate.controller.tally import Counts
+from tidegate.model.alert import Notice
+from tidegate.runtime.errors import Permanent, Transient, TryLater
+
+_log = structlog.get_logger()
+
+_DELAYS = (
+    timedelta(seconds=5),
+    timedelta(seconds=30),
+    timedelta(minutes=2),
+    timedelta(minutes=5),
+    timedelta(minutes=15),
+)
+"""After the first failure, the second, ...; the last one repeats."""
+GIVE_UP_AFTER = timedelta(hours=6)
+"""Nobody needs to hear of an alert for the first time so late."""
+_JITTER = 0.2
+
+
+def next_try(notice: Notice, attempts: int, now: datetime, after: timedelta | None = None) -> datetime | None:
+    """When to try again after `attempts` failures; None to give up. `after` is what the receiver asked for, at least.
+
+    The jitter comes from the notice's id: notices that failed together do not come back together, and a test knows
+    the moment.
+    """
+    delay = _DELAYS[min(max(attempts, 1), len(_DELAYS)) - 1]
+    if after is not None:
+        delay = max(delay, after)
+    digest = hashlib.sha256(f"{notice.id}/{attempts}".encode()).digest()
+    at = now + delay * (1 + _JITTER * digest[0] / 255)
+    return at if at - notice.created_at <= GIVE_UP_AFTER else None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Tries what is due. Each attempt ends in the store: delivered, to be tried again, or given up."""
+
+    alerts: Alerts
+    notifier: Notifier
+    counts: Counts
+
+    def run(self, now: datetime) -> None:
+        """Try every notice that is due, one after the other; no transaction is open while the network is waited for."""
+        for notice, attempts in self.alerts.due(now):
+            self._try(notice, attempts + 1, now)
+
+    def _try(self, notice: Notice, attempts: int, now: datetime) -> None:
+        try:
+            self.notifier.send(notice, now)
+        except Permanent as error:
+            self._failed(notice, None, str(error))
+        except TryLater as error:
+            self._failed(notice, next_try(notice, attempts, now, error.after), str(error))
+        except Transient as error:
+            self._failed(notice, next_try(notice, attempts, now), str(error))
+        else:
+            self.alerts.delivered(notice.id, now)
+            self.counts.notice(notice.channel, "delivered")
+            _log.info("notice delivered", channel=notice.channel, rule=notice.alert.rule, phase=notice.alert.phase)
+
+    def _failed(self, notice: Notice, again: datetime | None, error: str) -> None:
+        self.alerts.retry(notice.id, again, error)
+        self.counts.notice(notice.channel, "retried" if again else "given_up")
+        event = "notice not delivered, tried again later" if again else "notice given up"
+        _log.warning(event, channel=notice.channel, rule=notice.alert.rule, error=error, again=str(again or ""))

@@ -1,0 +1,77 @@
+"""What the HTTP endpoint needs of the controller: plain values in and out; no HTTP in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from tidegate.model.fleet import PoolName
+from tidegate.model.overview import CostsOverview, Endpoint, Overview
+from tidegate.model.reading import HostName
+from tidegate.model.records import DecisionRecord
+from tidegate.wire import Answer, Batch, Desired, HostRecord
+
+
+class ControllerApi(Protocol):
+    """The controller behind its endpoint. Calls may block (database) and may raise Transient or Permanent."""
+
+    def host_of(self, token_hash: str) -> HostName | None:
+        """Whose host token this is."""
+        ...
+
+    def user_of(self, token_hash: str) -> tuple[str, str] | None:
+        """The (name, role) of a user's token."""
+        ...
+
+    def refused(self, fate: str) -> None:
+        """Count a report that was refused: malformed, unauthorized, too_large or failed."""
+        ...
+
+    def take(self, host: HostName, batch: Batch) -> Answer:
+        """Store a batch; raises ValueError (nothing stored) when a vector does not fit its layout."""
+        ...
+
+    def desired(self, host: HostName) -> Desired:
+        """Everything that the host should run now."""
+        ...
+
+    def overview(self) -> Overview:
+        """The fleet as last seen."""
+        ...
+
+    def endpoints(self, service: str | None) -> Sequence[Endpoint]:
+        """The ready replicas that take traffic."""
+        ...
+
+    def decisions(self, pool: PoolName | None, limit: int, *, changes_only: bool) -> Sequence[DecisionRecord]:
+        """The newest decisions first."""
+        ...
+
+    def costs(self, since: datetime, until: datetime) -> CostsOverview:
+        """What was spent and served between the two moments."""
+        ...
+
+    def hosts(self) -> Sequence[HostRecord]:
+        """Every enrolled host."""
+        ...
+
+    def enroll(self, name: HostName, token_hash: str) -> bool:
+        """Add a host or give it another token; False when it existed."""
+        ...
+
+    def revoke(self, name: HostName) -> bool:
+        """Refuse a host from now on; False when there is none."""
+        ...
+
+    def add_user(self, name: str, role: str, token_hash: str) -> bool:
+        """Add a user or give him another token; False when he existed."""
+        ...
+
+    def now(self) -> datetime:
+        """The controller's time."""
+        ...
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the controller does its work, and the sentence that says so."""
+        ...

@@ -1,0 +1,84 @@
+"""Bounds on what a client may send: a body over its cap is refused while it is read, a slow one after a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+from tidegate.link.problems import Refused
+from tidegate.wire import MAX_BODY_BYTES
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SMALL_BODY_BYTES = 64 * 1024
+BODY_SECONDS = 30.0
+"""Real seconds that a whole body may take."""
+
+
+class BodyLimit:
+    """ASGI middleware: caps the body by path and the time that it takes, before anything parses it."""
+
+    def __init__(self, app: App, on_too_large: Callable[[], None], seconds: float = BODY_SECONDS) -> None:
+        self._app, self._on_too_large, self._seconds = app, on_too_large, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; answers 413 to a declared excess and 415 to a compressed body by itself."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        cap = MAX_BODY_BYTES if scope["path"] == "/v1/report" else SMALL_BODY_BYTES
+        refused = _check_headers(dict(scope["headers"]), cap)
+        if refused is None:
+            await self._app(scope, _Capped(receive, cap, self._seconds, self._on_too_large), send)
+            return
+        if refused.status == 413:
+            self._on_too_large()
+        await _answer(send, refused)
+
+
+class _Capped:
+    """A `receive` that counts, and raises `Refused` where the application reads too much or too long."""
+
+    def __init__(self, receive: Receive, cap: int, seconds: float, on_too_large: Callable[[], None]) -> None:
+        self._receive, self._cap, self._seconds, self._on_too_large = receive, cap, seconds, on_too_large
+        self._left, self._complete = cap, False
+
+    async def __call__(self) -> Message:
+        if self._complete:  # what follows the body is the wait for a disconnect: no time limit on that
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), self._seconds)
+        except TimeoutError:
+            raise Refused(408, "the body did not arrive in time", "send it in one go") from None
+        self._left -= len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        if self._left < 0:
+            self._on_too_large()
+            raise _too_large(self._cap)
+        return message
+
+
+def _check_headers(headers: Mapping[bytes, bytes], cap: int) -> Refused | None:
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length[:20]) > cap:
+        return _too_large(cap)
+    if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"", b"identity"):
+        return Refused(415, "compressed bodies are not read", "send the body as plain JSON")
+    return None
+
+
+def _too_large(cap: int) -> Refused:
+    return Refused(413, f"the body is larger than {cap} bytes", "send fewer reports in one batch")
+
+
+async def _answer(send: Send, refused: Refused) -> None:
+    body = refused.problem.model_dump_json().encode()
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

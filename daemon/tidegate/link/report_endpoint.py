@@ -1,0 +1,157 @@
+"""The controller's end of the wire: takes reports and hands out desired state; the one FastAPI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from tidegate import __version__
+from tidegate.link.bell import Bell
+from tidegate.link.controller_api import ControllerApi
+from tidegate.link.guards import host_guard
+from tidegate.link.limits import App, BodyLimit
+from tidegate.link.operator_routes import add_operator_routes
+from tidegate.link.page_routes import Pages, add_page_routes
+from tidegate.link.problems import RESPONSES, Refused, install, malformed
+from tidegate.model.reading import HostName
+from tidegate.wire import ACCEPTED_VERSIONS, Answer, Batch, Desired
+
+MAX_WAIT_SECONDS = 25.0
+"""Below the idle time-out of common proxies (60 s) and of the agent's own client."""
+
+
+class _Envelope(BaseModel):
+    """What is read of a message before its version is known to be ours."""
+
+    version: int
+
+
+def build_app(api: ControllerApi, pages: Pages, bell: Bell) -> App:
+    """The application: /v1 for agents, people and programs; pages and metrics beside it."""
+    app = FastAPI(
+        title="Tidegate controller",
+        version=__version__,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    install(app)
+    _add_agent_routes(app, api, bell)
+    add_operator_routes(app, api)
+    add_page_routes(app, api, pages)
+    app.openapi = _describe(app)  # type: ignore[method-assign] # FastAPI's documented way to extend it
+    return BodyLimit(app, on_too_large=lambda: api.refused("too_large"))
+
+
+def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
+    of_host = host_guard(api)
+
+    @app.post("/v1/report", tags=["agent"], responses=RESPONSES, openapi_extra={"requestBody": _BATCH_BODY})
+    def report(host: HostName = Depends(of_host), body: bytes = Depends(_body)) -> Answer:  # noqa: B008 - FastAPI
+        """Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten."""
+        try:
+            batch = parse_batch(body)
+        except Refused:
+            api.refused("malformed")
+            raise
+        if batch.host != host:
+            api.refused("unauthorized")
+            raise Refused(
+                403,
+                f"the token is {host}'s and speaks for no other host, not for {batch.host}",
+                "set `name` in [agent] to the enrolled name, or enroll this host",
+            )
+        try:
+            return api.take(host, batch)
+        except ValueError as error:
+            api.refused("malformed")
+            raise Refused(422, str(error), "the agent and its layouts disagree; restart the agent") from error
+
+    @app.get("/v1/desired", tags=["agent"], responses={**RESPONSES, 204: {"description": "Nothing newer in time."}})
+    async def desired(
+        host: HostName = Depends(of_host),  # noqa: B008 - FastAPI
+        after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+        after_epoch: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+        wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS)] = 0.0,
+    ) -> Desired:
+        """The host's desired state once it is newer than (after_epoch, after); waits up to `wait` real seconds."""
+        newer = await _newer(api, bell, host, (after_epoch, after), wait)
+        return newer if newer is not None else Response(status_code=204)  # type: ignore[return-value]
+
+
+async def _newer(api: ControllerApi, bell: Bell, host: HostName, after: tuple[int, int], wait: float) -> Desired | None:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait
+    while True:
+        event = bell.listen(host)
+        try:
+            found = await run_in_threadpool(api.desired, host)
+            if (found.epoch, found.revision) > after:
+                return found
+            await asyncio.wait_for(event.wait(), max(0.0, until - loop.time()))
+        except TimeoutError:
+            return None
+        finally:
+            bell.leave(host, event)
+
+
+async def _body(request: Request) -> bytes:
+    """The raw body; its size and time are bounded by `BodyLimit`."""
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise Refused(400, "the client went away in the middle of the body", "send it again") from None
+
+
+def parse_batch(body: bytes) -> Batch:
+    """The batch; raises Refused (400 or 422) with every place that is wrong."""
+    if b"\\u0000" in body or b"\x00" in body:
+        raise Refused(422, "the message holds a NUL character, which no database text may", "leave it out")
+    try:
+        batch = Batch.model_validate_json(body)
+    except ValidationError as error:
+        _check_version(body)
+        raise malformed(error) from error
+    _check_version(body, batch.version)
+    return batch
+
+
+def _check_version(body: bytes, version: int | None = None) -> None:
+    if version is None:
+        try:
+            version = _Envelope.model_validate_json(body).version
+        except ValidationError:
+            return
+    if version not in ACCEPTED_VERSIONS:
+        spoken = ", ".join(str(accepted) for accepted in ACCEPTED_VERSIONS)
+        raise Refused(
+            400,
+            f"wire version {version} is not spoken here, only {spoken}",
+            "upgrade the controller first, then the agents",
+        )
+
+
+_BATCH_BODY = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Batch"}}}}
+
+
+def _describe(app: FastAPI) -> Callable[[], dict[str, Any]]:
+    """The OpenAPI description with the batch in it, which the route reads by itself."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            description = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            schema = Batch.model_json_schema(ref_template="#/components/schemas/{model}")
+            shapes = description.setdefault("components", {}).setdefault("schemas", {})
+            shapes.update(schema.pop("$defs", {}))
+            shapes["Batch"] = schema
+            app.openapi_schema = description
+        return app.openapi_schema
+
+    return openapi
