@@ -1,0 +1,150 @@
+"""`tidegate config check`: whether a configuration file can be honoured, and what it means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidegate.config.load import load
+from tidegate.config.problem import ConfigProblems
+from tidegate.config.secret_files import SecretsElsewhere, SecretsHere
+from tidegate.config.settings import EngineSettings, Settings
+from tidegate.model.policy import Mode, PolicyName, PoolPolicy, ServicePolicy
+from tidegate.runtime.errors import EXIT_CONFIG
+
+app = typer.Typer(help="Check a configuration file.", no_args_is_help=True)
+
+_MODES = {
+    Mode.ADVISE: "decisions are recorded and not carried out",
+    Mode.ACT: "decisions are carried out",
+    Mode.PAUSED: "nothing is decided to change",
+}
+
+
+@app.callback()
+def _group() -> None:
+    """Check a configuration file."""
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A TOML file (or JSON of the same shape).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    skip_secrets: Annotated[
+        bool, typer.Option("--skip-secrets", help="Do not look for the files and variables that hold secrets.")
+    ] = False,
+) -> None:
+    """Print what FILE means and exit 0, or every problem with its line and exit 78."""
+    try:
+        settings = load(file, SecretsElsewhere() if skip_secrets else SecretsHere())
+    except ConfigProblems as found:
+        typer.echo(
+            json.dumps(_refusal(file, found), ensure_ascii=False, indent=2) if as_json else _listing(file, found)
+        )
+        raise typer.Exit(EXIT_CONFIG) from None
+    if as_json:
+        typer.echo(_json(_as_data(file, settings)))
+    else:
+        for line in _as_text(file, settings):
+            typer.echo(line)
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, indent=2)
+
+
+def _listing(file: Path, found: ConfigProblems) -> str:
+    count = len(found.problems)
+    return f"{found}\n{file}: {count} problem{'s' * (count != 1)}"
+
+
+def _refusal(file: Path, found: ConfigProblems) -> dict[str, Any]:
+    problems = [
+        {"file": each.file, "line": each.line, "key": each.key, "message": each.message} for each in found.problems
+    ]
+    return {"file": str(file), "ok": False, "problems": problems}
+
+
+def _as_data(file: Path, settings: Settings) -> dict[str, Any]:
+    fleet, agent = settings.fleet, settings.agent
+    return {
+        "file": str(file),
+        "ok": True,
+        "mode": fleet.mode,
+        "services": [{"name": each.name, "policy": each.policy} for each in fleet.services.values()],
+        "pools": [_pool_data(each) for each in fleet.pools.values()],
+        "hosts": [{"name": each.name, "gpus": each.gpus} for each in fleet.hosts.values()],
+        "agent": agent.name if agent else None,
+        "engines": [
+            {"name": each.name, "url": each.url, "pool": each.pool} for each in (agent.engines if agent else ())
+        ],
+        "notes": list(settings.notes),
+    }
+
+
+def _pool_data(pool: PoolPolicy) -> dict[str, Any]:
+    price = pool.flavour.price_per_gpu_hour
+    return {
+        "name": pool.name,
+        "service": pool.service,
+        "kind": pool.kind,
+        "role": pool.role,
+        "min": pool.min,
+        "max": pool.max,
+        "gpus_per_replica": pool.gpus_per_replica,
+        "price_per_gpu_hour": None if price is None else str(price),
+        "currency": pool.flavour.currency,
+    }
+
+
+def _as_text(file: Path, settings: Settings) -> Iterator[str]:
+    fleet, agent = settings.fleet, settings.agent
+    yield f"{file}: ok"
+    yield f"  mode     {fleet.mode}: {_MODES[fleet.mode]}"
+    for service in fleet.services.values():
+        yield f"  service  {service.name}: {_policy(service)}"
+    for pool in fleet.pools.values():
+        yield f"  pool     {pool.name}: {_pool(pool)}"
+    for host in fleet.hosts.values():
+        yield f"  host     {host.name}: {_gpus(host.gpus)}, ports from {host.first_port}"
+    if agent:
+        yield f"  agent    {agent.name}: reports to {', '.join(agent.controllers) or 'no controller'}"
+        for engine in agent.engines:
+            yield f"  engine   {engine.name}: {_engine(engine)}"
+    for note in settings.notes:
+        yield f"note: {note}"
+
+
+def _policy(service: ServicePolicy) -> str:
+    if service.policy is PolicyName.THRESHOLD:
+        knobs = service.threshold
+        return (
+            f"threshold, out above {knobs.scale_out_above:.0%} GPU utilisation, in below {knobs.scale_in_below:.0%},"
+            f" cooldown {knobs.cooldown.total_seconds():g} s"
+        )
+    return (
+        f"target, {service.target.in_flight_per_replica:g} requests in flight per replica,"
+        f" cooldown {service.target.cooldown.total_seconds():g} s"
+    )
+
+
+def _pool(pool: PoolPolicy) -> str:
+    price = pool.flavour.price_per_gpu_hour
+    bounds = str(pool.min) if pool.min == pool.max else f"{pool.min} to {pool.max}"
+    words = [pool.kind, pool.role, f"{bounds} x {_gpus(pool.gpus_per_replica)}", f"service {pool.service}"]
+    words.append("no price" if price is None else f"{price} {pool.flavour.currency} per GPU hour")
+    if pool.flavour.template:
+        words.append(f"started by {pool.flavour.template} on {', '.join(pool.flavour.hosts)}")
+    return ", ".join(words)
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"
+
+
+def _engine(engine: EngineSettings) -> str:
+    return f"{engine.url}, pool {engine.pool}" if engine.pool else f"{engine.url}, in no pool"

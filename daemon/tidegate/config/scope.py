@@ -1,0 +1,80 @@
+"""What every step from tables to settings works on: the tables, the findings, and the machine that reads the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tidegate.config.fields import did_you_mean
+from tidegate.config.findings import Findings
+from tidegate.config.foreign import Foreign
+from tidegate.config.lines import KeyPath
+from tidegate.config.secret_files import Secrets
+from tidegate.config.tables import Entry, Tables
+
+Named = TypeVar("Named", bound=Entry[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One file being understood."""
+
+    tables: Tables
+    foreign: Foreign
+    findings: Findings
+    folder: Path
+    """Where the file lies: relative paths start here."""
+    host: str
+    """The name of this machine."""
+    secrets: Secrets
+
+    def path(self, written: Path) -> Path:
+        """A path of the file as an absolute one."""
+        return self.folder / written
+
+    def secret(self, written: Path | None, path: KeyPath, what: str) -> str:
+        """The one line of a secret's file; a problem at `path`, and nothing, when it cannot be had."""
+        if written is None:
+            return ""
+        if _looks_like_a_secret(str(written)):
+            self.findings.problem(path, f"looks like the {what} itself; name the file that holds it")
+            return ""
+        file = self.path(written)
+        try:
+            text = self.secrets.file(file)
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not text"
+            self.findings.problem(path, f"the {what} cannot be read from {file}: {why}")
+            return ""
+        if text is not None and len(text.split()) != 1:
+            self.findings.problem(path, f"{file} must hold the {what} alone, on one line")
+            return ""
+        return text or ""
+
+    def known(self, name: str, kind: str, extra: Iterable[str] = ()) -> bool:
+        """Whether the file has a `[[kind]]` of this name, a refused one too."""
+        return name in self.tables.named[kind] or name in extra
+
+    def unknown(self, name: str, kind: str, extra: Iterable[str] = ()) -> str:
+        """What to say of a reference to nothing."""
+        there = sorted({*self.tables.named[kind], *extra})
+        hint = did_you_mean(name, there) if there else "this file has none"
+        return f'there is no [[{kind}]] "{name}"; {hint}'
+
+    def unique(self, entries: Iterable[Named], what: str) -> Iterator[Named]:
+        """The entries, those left out whose name an earlier one has (a problem)."""
+        first: dict[str, Named] = {}
+        for entry in entries:
+            name = entry.table.name
+            if name in first:
+                line = self.findings.line(first[name].at("name"))
+                self.findings.problem(entry.at("name"), f'the {what} "{name}" stands twice, first in line {line}')
+            else:
+                first[name] = entry
+                yield entry
+
+
+def _looks_like_a_secret(text: str) -> bool:
+    return len(text) >= 20 and "/" not in text and "." not in text
