@@ -36,6 +36,8 @@ class Counts:
     at: datetime
     arrived: int = 0
     finished: int = 0
+    tokens: int = 0
+    """Prompt and output tokens of the finished requests."""
     lost: int = 0
     moved: int = 0
     outstanding: int = 0
@@ -75,6 +77,8 @@ class Gateway:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=2 * TIMEOUT_SECONDS)
+        for address in list(self._connections):
+            self._drop(address)
 
     def counts(self) -> Counts:
         """The totals now."""
@@ -84,6 +88,7 @@ class Gateway:
                 at=self._clock.now(),
                 arrived=ledger.arrived,
                 finished=ledger.finished,
+                tokens=ledger.tokens,
                 lost=len(ledger.losses),
                 moved=ledger.moved,
                 outstanding=ledger.outstanding,
@@ -120,6 +125,9 @@ class Gateway:
             return
         with self._lock:
             self._ledger.set_endpoints(found)
+            gone = self._connections.keys() - self._ledger.books.keys() - {address}
+        for name in gone:
+            self._drop(name)
 
     def _exchange(self, name: str) -> None:
         book = self._ledger.books[name]

@@ -62,6 +62,8 @@ class Ledger:
     def __init__(self) -> None:
         self.arrived = 0
         self.finished = 0
+        self.tokens = 0
+        """Prompt and output tokens of the finished requests."""
         self.moved = 0
         """Requests that went to another endpoint because the first one refused them; none of them is lost."""
         self.losses: list[Loss] = []
@@ -111,7 +113,9 @@ class Ledger:
                     book.outstanding[arrival.id] = arrival
         for number in reply.finished[max(0, book.collected - reply.first) :]:
             known = book.outstanding.pop(number, None) or book.unsent.pop(number, None)
-            self.finished += known is not None
+            if known:
+                self.finished += 1
+                self.tokens += known.prompt_tokens + known.output_tokens
         book.collected = max(book.collected, reply.first + len(reply.finished))
         if reply.stopping:
             self._close(name, book, reply, now)

@@ -67,6 +67,11 @@ class Pace:
         return self._at_least(timedelta(seconds=30), 1.0)
 
     @property
+    def stop_timeout(self) -> timedelta:
+        """How long after SIGTERM an engine is killed: it lingers for a real second at most."""
+        return self._at_least(timedelta(seconds=30), 2.4)
+
+    @property
     def drain_deadline(self) -> timedelta:
         """When a drain is cut short; no request of this day takes nearly as long."""
         return self._at_least(timedelta(minutes=30), 6.0)

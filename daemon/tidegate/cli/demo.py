@@ -1,0 +1,27 @@
+"""`tidegate demo`: watch a fleet scale out and back in, on a machine without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="Play one day, print the summary and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON on stdout; progress on stderr.")] = False,
+    minutes: Annotated[float, typer.Option(min=0.5, max=1440, help="Real minutes in which a day is played.")] = 2.5,
+    state: Annotated[
+        Path | None, typer.Option(help="Keep everything in this folder (empty or absent); logs are in it.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the temporary folder at the end.")] = False,
+    seed: Annotated[int, typer.Option(help="Another seed gives another day.")] = 1,
+) -> None:
+    """Play a day of traffic over simulated GPUs and engines, with a real controller and real agents on loopback.
+
+    Ends 0 when all that the summary promises holds, else 1. Without --once time goes on until Ctrl-C.
+    """
+    from tidegate.demo.play import Options, play
+
+    raise typer.Exit(play(Options(once or as_json, as_json, minutes, state, keep, seed)))

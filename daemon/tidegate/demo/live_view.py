@@ -1,0 +1,179 @@
+"""The live view in the terminal: traffic, pools, decisions, alerts, and the gateway's own count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.demo.gateway import Counts
+from tidegate.demo.receiver import Delivery
+from tidegate.demo.story import Story
+from tidegate.link.messages import CostShape, DecisionShape, PoolShape, StatusShape
+
+BARS = " ▁▂▃▄▅▆▇█"
+CELL = timedelta(minutes=20)
+"""Played time that one bar of the traffic stands for."""
+DECISIONS_SHOWN, MESSAGES_SHOWN = 7, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Everything that one picture shows."""
+
+    now: datetime
+    since: datetime
+    """When the traffic began."""
+    speed: float
+    url: str
+    counts: Counts
+    traffic: Sequence[float]
+    """Requests per second, one value a CELL since the day began."""
+    story: Story
+    cost: CostShape | None
+    """Of the day so far."""
+    deliveries: Sequence[Delivery]
+    controller_away: bool
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One bar a value, the highest as high as the line."""
+    top = max(values, default=0.0)
+    if top <= 0:
+        return ""
+    return "".join(BARS[min(8, max(1 if value > 0 else 0, round(8 * value / top)))] for value in values)
+
+
+def rates(history: Sequence[Counts], since: datetime) -> list[float]:
+    """Arrivals per second in each CELL since `since`."""
+    totals: dict[int, int] = {}
+    for counts in history:
+        if counts.at >= since:
+            totals[int((counts.at - since) / CELL)] = counts.arrived
+    cells = sorted(totals)
+    before = [0, *(totals[cell] for cell in cells)]
+    return [(totals[cell] - earlier) / CELL.total_seconds() for cell, earlier in zip(cells, before, strict=False)]
+
+
+def render(frame: Frame) -> RenderableType:
+    """The whole picture."""
+    status = frame.story.last
+    parts: list[RenderableType] = [_head(frame), _traffic(frame)]
+    if status is None:
+        parts.append(Panel(Text("the controller makes its database and starts ..."), title="pools"))
+    else:
+        parts += [_pools(status), _money(frame)]
+        parts.append(_decisions(frame.story.decisions()[-DECISIONS_SHOWN:]))
+        parts.append(_messages(frame))
+    return Group(*parts)
+
+
+def _head(frame: Frame) -> RenderableType:
+    text = Text.assemble(
+        ("Tidegate ", "bold"),
+        (f"{frame.now:%A %H:%M}", "bold cyan"),
+        f"  played {frame.speed:.0f} times as fast; Ctrl-C ends it\n",
+        "status page ",
+        (f"{frame.url}/", "underline"),
+    )
+    if frame.controller_away:
+        text.append("   the controller does not answer", style="bold red")
+    return text
+
+
+def _traffic(frame: Frame) -> RenderableType:
+    counts, now = frame.counts, frame.traffic[-1] if frame.traffic else 0.0
+    text = Text(sparkline(frame.traffic) or "the day has not begun", style="cyan")
+    text.append(
+        f"\n{now:.2f} requests/s   {counts.arrived:,} arrived   {counts.finished:,} answered   "
+        f"{counts.outstanding} in flight",
+        style="default",
+    )
+    if counts.waiting:
+        text.append(f"   {counts.waiting} without an endpoint", style="yellow")
+    text.append(f"   {counts.lost} lost", style="bold red" if counts.lost else "green")
+    return Panel(text, title="traffic, counted by the gateway", title_align="left")
+
+
+def _pools(status: StatusShape) -> RenderableType:
+    table = Table(expand=True, box=None, pad_edge=False)
+    table.add_column("pool")
+    table.add_column("replicas", no_wrap=True)
+    for title in ("target", "running", "queue", "hit rate", "GPU", "KV", "TTFT p95", "tokens/GPU/s", "per million*"):
+        table.add_column(title, justify="right")
+    for pool in status.pools:
+        table.add_row(*_pool_cells(pool, status.currency))
+    return Panel(table, title="pools", title_align="left")
+
+
+def _pool_cells(pool: PoolShape, currency: str) -> list[RenderableType]:
+    figures = pool.figures
+    return [
+        Text(pool.name, style="bold"),
+        _squares(pool),
+        f"{pool.target} of {pool.min}..{pool.max}",
+        _number(figures.running, "{:.0f}"),
+        _number(figures.queue_depth, "{:.0f}"),
+        _number(figures.kv_cache_hit_rate, "{:.2f}"),
+        _number(figures.gpu_utilization, "{:.0%}"),
+        _number(figures.kv_cache_usage, "{:.0%}"),
+        _number(figures.ttft_p95_seconds, "{:.2f} s"),
+        _number(figures.tokens_per_gpu_per_second, "{:.0f}"),
+        _number(figures.cost_per_million_tokens, "{:.2f} " + currency),
+    ]
+
+
+def _squares(pool: PoolShape) -> Text:
+    free = max(0, pool.max - pool.ready - pool.starting - pool.leaving)
+    return Text.assemble(
+        ("■" * pool.ready, "green"),
+        ("▣" * pool.starting, "yellow"),
+        ("▨" * pool.leaving, "magenta"),
+        ("□" * free, "dim"),
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def _money(frame: Frame) -> RenderableType:
+    text = Text("■ ready  ▣ starting  ▨ leaving  □ free      - missing, the status page says why      ", style="dim")
+    cost = frame.cost
+    if cost and cost.tokens and cost.amount is not None and cost.per_million_tokens is not None:
+        text.append(
+            f"day so far: {cost.tokens / 1_000_000:.1f} million tokens for {cost.amount:.2f} {cost.currency}, "
+            f"{cost.per_million_tokens:.2f} a million (*{cost.state}, from prices per GPU hour)",
+            style="not dim bold",
+        )
+    return text
+
+
+def _decisions(decisions: Sequence[DecisionShape]) -> RenderableType:
+    table = Table(expand=True, box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    for found in reversed(decisions):
+        table.add_row(f"{found.at:%H:%M}", found.pool, f"{found.current} → {found.target}", found.reason)
+    return Panel(table, title="last decisions", title_align="left")
+
+
+def _messages(frame: Frame) -> RenderableType:
+    text = Text()
+    for found in frame.deliveries[-MESSAGES_SHOWN:]:
+        mark = ("signature right", "green") if found.verified else (found.why, "red")
+        text.append(f"{found.at:%H:%M} {found.type} ")
+        text.append(*mark)
+        text.append("\n")
+    for drop in frame.story.drops()[-MESSAGES_SHOWN:]:
+        state = f"resolved {drop.resolved_at:%H:%M}" if drop.resolved_at else "firing"
+        text.append(f"{drop.fired_at:%H:%M} {state}: {drop.summary}\n", style="dim" if drop.resolved_at else "red")
+    text.rstrip()
+    return Panel(text if text.plain else Text("none yet", style="dim"), title="webhooks and alerts", title_align="left")

@@ -1,0 +1,112 @@
+"""Whether the day went as promised: one sentence for each promise, with its figures. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.demo.facts import Facts
+from tidegate.link.messages import CostsShape, StatusShape
+from tidegate.model.money import CostState
+
+TOKENS_AGREE_WITHIN = 0.02
+"""The engines' counters and the gateway's differ by what is in flight at either end of the day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One promise, and whether it was kept."""
+
+    ok: bool
+    text: str
+
+
+def verdicts(facts: Facts) -> list[Verdict]:
+    """Every promise of the demo, and whether it was kept."""
+    return [
+        _served(facts),
+        _burst(facts),
+        _tokens(facts),
+        _priced(facts.costs),
+        _alerted(facts),
+        _webhooks(facts),
+        _complete(facts.story.last),
+    ]
+
+
+def _served(facts: Facts) -> Verdict:
+    counts = facts.counts
+    unanswered = counts.arrived - counts.finished - counts.lost
+    text = f"{counts.finished:,} of {counts.arrived:,} requests answered, {counts.lost} lost by scale-in"
+    return Verdict(counts.finished > 0 and not counts.lost and not (facts.closed and unanswered), text)
+
+
+def _burst(facts: Facts) -> Verdict:
+    path, peak = facts.story.sizes.get(facts.burst, []), facts.story.peak(facts.burst)
+    if not path or peak is None or not peak.ready:
+        return Verdict(ok=False, text=f"the {facts.burst} pool never had a ready replica")
+    first = next(size for size in path if size.held)
+    last = path[-1]
+    text = (
+        f"{facts.burst} pool: 0 until {first.at:%H:%M}, peak {peak.ready} at {peak.at:%H:%M}, "
+        f"{last.held} again at {last.at:%H:%M}"
+    )
+    return Verdict(path[0].held == 0 and last.held == 0, text)
+
+
+def _tokens(facts: Facts) -> Verdict:
+    ours, theirs = facts.counts.tokens, float(facts.costs.total.tokens or 0)
+    off = abs(theirs - ours) / ours if ours else 1.0
+    text = (
+        f"{theirs / 1e6:.2f} million tokens by the engines' counters, {ours / 1e6:.2f} by the gateway's: {off:.2%} off"
+    )
+    return Verdict(off <= TOKENS_AGREE_WITHIN, text)
+
+
+def _priced(costs: CostsShape) -> Verdict:
+    whole = costs.total
+    if whole.per_million_tokens is None or whole.amount is None:
+        return Verdict(ok=False, text=f"no cost per million tokens ({'; '.join(whole.notes) or 'no reason given'})")
+    text = (
+        f"{whole.per_million_tokens:.2f} {whole.currency} per million tokens ({whole.state}): "
+        f"{whole.amount:.2f} {whole.currency} for {whole.gpu_hours:.1f} GPU hours"
+    )
+    return Verdict(whole.state is CostState.ESTIMATED and whole.per_million_tokens > 0, text)
+
+
+def _alerted(facts: Facts) -> Verdict:
+    spoilt, mended = facts.event
+    drops = [drop for drop in facts.story.drops() if spoilt <= drop.fired_at <= mended]
+    if not drops:
+        return Verdict(ok=False, text=f"no hit-rate alert fired between {spoilt:%H:%M} and {mended:%H:%M}")
+    ends = [drop.resolved_at for drop in drops]
+    false_alarms = len(facts.story.drops()) - len(drops)
+    resolved = [end for end in ends if end is not None]
+    told = f"and resolved at {max(resolved):%H:%M}" if len(resolved) == len(ends) else "and never resolved"
+    shown = "; ".join(f"{drop.pool} {_ratio(drop.value)} against {_ratio(drop.baseline)}" for drop in drops)
+    others = f"; {false_alarms} more at other times" if false_alarms else ""
+    text = f"hit-rate alert fired at {drops[0].fired_at:%H:%M} ({shown}) {told}{others}"
+    return Verdict(len(resolved) == len(ends) and not false_alarms, text)
+
+
+def _ratio(value: float | None) -> str:
+    return "?" if value is None else f"{value:.2f}"
+
+
+def _webhooks(facts: Facts) -> Verdict:
+    wanted = 2 * len(facts.story.drops())
+    verified = sum(found.verified for found in facts.deliveries)
+    text = f"{len(facts.deliveries)} webhooks arrived for {wanted} transitions, {verified} with a right signature"
+    return Verdict(verified == len(facts.deliveries) == wanted > 0, text)
+
+
+def _complete(status: StatusShape | None) -> Verdict:
+    if status is None:
+        return Verdict(ok=False, text="the controller never answered")
+    ticks = sum(job.runs for job in status.jobs if job.name == "tick")
+    failures = sum(job.failures for job in status.jobs)
+    dropped, cut = sum(host.spool_dropped for host in status.hosts), status.summary.cut_requests
+    text = (
+        f"{ticks} ticks, {status.summary.reports.get('stored', 0):,} reports stored and {dropped} dropped, "
+        f"{cut} requests cut by a drain's deadline, {failures} failed jobs"
+    )
+    return Verdict(ticks > 0 and not dropped and not cut and not failures, text)
