@@ -17,7 +17,7 @@ from tidegate.controller.tally import Counts
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision, Plan
 from tidegate.model.fleet import PoolName
-from tidegate.model.overview import HostOverview, JobOverview, Overview, PoolOverview
+from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Overview, PoolOverview
 from tidegate.model.policy import PoolPolicy
 from tidegate.model.reading import HostName, Missing
 from tidegate.model.records import DecisionRecord, Outcome
@@ -36,6 +36,7 @@ class State:
         self.counts = counts
         self.costs: Mapping[PoolName, Decimal | Missing] = {}
         """Cost per million tokens of each pool over the trailing hour; replaced by a job."""
+        self.cost: CostsOverview | None = None
         self.alerts: Sequence[AlertState] = ()
         self.changes: Sequence[DecisionRecord] = ()
         self.offsets: dict[HostName, float] = {}
@@ -50,6 +51,7 @@ class State:
             currency=self._current.settings.currency,
             decisions=tuple(self.changes),
             alerts=tuple(self.alerts),
+            cost=self.cost,
             jobs=self.jobs(),
             tally=self.counts.tally(),
             config_loaded_at=self._current.loaded_at,

@@ -1,0 +1,101 @@
+"""What runs beside the tick: usage, cost, alerts, notices, retention, and what the page shows of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import structlog
+
+from tidegate.alert.evaluate import evaluate, reach_of
+from tidegate.controller.costs import Costs, trailing_hour
+from tidegate.controller.current import Current
+from tidegate.controller.delivery import Delivery
+from tidegate.controller.ports import Alerts, Decisions, Usage
+from tidegate.controller.state import State
+from tidegate.model.fleet import PoolName
+from tidegate.model.overview import CostOverview
+from tidegate.model.reading import Gap, Missing
+from tidegate.runtime.clock import Clock
+from tidegate.runtime.loop import Loop
+
+_log = structlog.get_logger()
+
+SHOWN_CHANGES = 20
+PRUNE_EVERY = timedelta(hours=1)
+_ROLL_UP_CALLS = 20
+"""One call is bounded; a backlog after an outage is worked off over several runs of the job."""
+
+Prune = Callable[[datetime, timedelta], object]
+"""Drop what is older than the retention, at `now`; answers what was dropped, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Every job beside the tick; each is safe to run again after any failure."""
+
+    clock: Clock
+    current: Current
+    state: State
+    usage: Usage
+    costs: Costs
+    alerts: Alerts
+    decisions: Decisions
+    delivery: Delivery
+    prune: Prune
+
+    def schedule(self, loop: Loop) -> None:
+        """Put them into the loop at the configured intervals."""
+        settings = self.current.settings.controller
+        loop.every("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
+        loop.every("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
+        loop.every("notify", settings.notify_interval, self.notify)
+        loop.every("log", settings.tick, self.read_log)
+        loop.every("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
+
+    def roll_up(self) -> None:
+        """Bring token usage up to date, then the cost of the trailing hour."""
+        now = self.clock.now()
+        for _ in range(_ROLL_UP_CALLS):
+            if not self.usage.roll_up(now, {}):
+                break
+        since, until = trailing_hour(now)
+        cost = self.costs.between(since, until, self.current.settings.fleet)
+        self.state.cost = cost
+        self.state.costs = {PoolName(line.pool): _per_million(line) for line in cost.pools}
+
+    def evaluate_alerts(self) -> None:
+        """Take every rule one step, and owe people what changed."""
+        now, rules = self.clock.now(), self.current.settings.alerts
+        states = self.alerts.states()
+        if rules:
+            usages = self.usage.between(now - reach_of(rules), now)
+            after, notices = evaluate(rules, usages, states, now)
+            known = {state.fingerprint: state for state in states}
+            changed = [state for state in after if known.get(state.fingerprint) != state]
+            if changed or notices:
+                self.alerts.save(changed, notices)
+            for notice in notices:
+                _log.info("alert", phase=notice.alert.phase.value, rule=notice.alert.rule, **notice.alert.annotations)
+            states = after
+        self.state.alerts = states
+
+    def notify(self) -> None:
+        """Deliver what is due."""
+        self.delivery.run(self.clock.now())
+
+    def read_log(self) -> None:
+        """Fetch the last decisions that did something, for the page."""
+        self.state.changes = self.decisions.latest(SHOWN_CHANGES, changes_only=True)
+
+    def drop_old(self) -> None:
+        """Drop raw reports beyond the retention."""
+        dropped = self.prune(self.clock.now(), self.current.settings.controller.retention)
+        if dropped:
+            _log.info("old reports dropped", what=str(dropped))
+
+
+def _per_million(line: CostOverview) -> Decimal | Missing:
+    return Missing(Gap.NO_TRAFFIC) if line.per_million is None else line.per_million

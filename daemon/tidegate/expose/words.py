@@ -1,0 +1,194 @@
+"""The status page's words in English and Chinese: one table, so that a sentence without its twin cannot be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LANGUAGES = ("en", "zh")
+
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "title": ("Fleet", "集群"),
+    "ready": ("ready", "正常"),
+    "not_ready": ("not ready", "未就绪"),
+    "stale_page": ("What follows is from {age} ago and no longer current.", "以下内容为 {age} 前的状态，已非当前。"),
+    "no_tick": ("No tick has gone through yet: nothing is known of the fleet.", "尚无一次成功的轮询：对集群一无所知。"),
+    "reload_failed": (
+        "The last reload was refused (see the log); the earlier configuration stays in force.",
+        "最近一次重新加载配置被拒绝（见日志），仍使用之前的配置。",
+    ),
+    "mode": ("mode", "模式"),
+    "mode.advise": ("advise: decides and records, does not act", "建议：只决策和记录，不执行"),
+    "mode.act": ("act", "执行"),
+    "mode.paused": ("paused: looks and records, does nothing", "暂停：只观察和记录，不做任何事"),
+    "last_tick": ("last tick", "最近轮询"),
+    "ago": ("{span} ago", "{span}前"),
+    "in_future": ("in {span}", "{span}后"),
+    "never": ("never", "从未"),
+    "now": ("now", "现在"),
+    "seconds": ("{n} s", "{n} 秒"),
+    "minutes": ("{n} min", "{n} 分钟"),
+    "hours": ("{n} h", "{n} 小时"),
+    "days": ("{n} d", "{n} 天"),
+    "pools": ("Pools", "资源池"),
+    "no_pools": ("No pool is configured.", "未配置资源池。"),
+    "kind.base": ("base", "基础"),
+    "kind.burst": ("burst", "突发"),
+    "role.mixed": ("mixed", "混合"),
+    "role.prefill": ("prefill", "预填充"),
+    "role.decode": ("decode", "解码"),
+    "current": ("current", "当前"),
+    "target": ("target", "目标"),
+    "wanted": ("wanted", "期望"),
+    "bounds": ("min {min}, max {max}", "最小 {min}，最大 {max}"),
+    "why": ("why", "原因"),
+    "bound_by": ("bound by", "受限于"),
+    "may_change": ("may change", "最早可变"),
+    "missing": ("missing: {why}", "缺失：{why}"),
+    "estimated": ("estimated", "估算"),
+    "cost_state.estimated": ("estimated", "估算"),
+    "cost_state.partial": ("partial", "部分"),
+    "cost_state.final": ("final", "最终"),
+    "figure.queue_depth": ("Queue depth", "排队请求"),
+    "figure.running": ("Running requests", "运行中请求"),
+    "figure.gpu_utilization": ("GPU utilization", "GPU 利用率"),
+    "figure.kv_cache_usage": ("KV cache usage", "KV 缓存占用"),
+    "figure.kv_cache_hit_rate": ("KV cache hit rate", "KV 缓存命中率"),
+    "figure.tokens_per_gpu_per_second": ("Tokens/GPU/s", "每 GPU 每秒 token"),
+    "figure.prompt_tokens_per_second": ("Prompt tokens/s", "输入 token/秒"),
+    "figure.generation_tokens_per_second": ("Generated tokens/s", "生成 token/秒"),
+    "figure.ttft_p95_seconds": ("TTFT p95", "TTFT p95"),
+    "figure.tpot_p95_seconds": ("TPOT p95", "TPOT p95"),
+    "figure.e2e_p99_seconds": ("Latency p99", "端到端延迟 p99"),
+    "figure.cost_per_million_tokens": ("Cost per million tokens", "每百万 token 成本"),
+    "state.requested": ("requested", "已请求"),
+    "state.booting": ("booting", "启动中"),
+    "state.loading": ("loading", "加载中"),
+    "state.ready": ("ready", "就绪"),
+    "state.cordoned": ("cordoned", "已隔离"),
+    "state.draining": ("draining", "排空中"),
+    "state.stopped": ("stopped", "已停止"),
+    "state.failed": ("failed", "失败"),
+    "cost": ("Cost", "成本"),
+    "cost_span": ("{since} to {until} UTC, from configured prices", "{since} 至 {until} UTC，按配置价格"),
+    "no_cost": ("Not worked out yet.", "尚未计算。"),
+    "amount": ("amount", "金额"),
+    "gpu_hours": ("GPU hours", "GPU 小时"),
+    "tokens": ("tokens", "token"),
+    "per_million": ("per million", "每百万"),
+    "all_pools": ("all pools", "全部"),
+    "burst_pools": ("burst pools", "突发池"),
+    "lower_bound": ("lower bound", "下限"),
+    "alerts": ("Alerts", "告警"),
+    "no_alerts": ("None.", "无。"),
+    "phase.inactive": ("inactive", "未激活"),
+    "phase.pending": ("pending", "待定"),
+    "phase.firing": ("firing", "触发"),
+    "phase.resolved": ("resolved", "已恢复"),
+    "replicas": ("Replicas", "副本"),
+    "no_replicas": ("None.", "无。"),
+    "replica": ("replica", "副本"),
+    "pool": ("pool", "资源池"),
+    "host": ("host", "主机"),
+    "state": ("state", "状态"),
+    "since": ("since", "自"),
+    "place": ("place", "位置"),
+    "slot": ("slot {slot}, GPU {gpus}, port {port}", "槽位 {slot}，GPU {gpus}，端口 {port}"),
+    "own": ("the operator's own, port {port}", "自行管理，端口 {port}"),
+    "want": ("asked to", "要求"),
+    "want.run": ("run", "运行"),
+    "want.cordon": ("cordon", "隔离"),
+    "want.drain": ("drain", "排空"),
+    "want.stop": ("stop", "停止"),
+    "hosts": ("Hosts", "主机"),
+    "no_hosts": ("None is enrolled: `tidegate host enroll NAME` adds one.", "尚未登记：`tidegate host enroll NAME`。"),
+    "last_seen": ("last seen", "最近上报"),
+    "host.up": ("up", "在线"),
+    "host.silent": ("silent", "失联"),
+    "host.revoked": ("revoked", "已吊销"),
+    "gpus": ("GPUs", "GPU"),
+    "gpus_up": ("{up} of {all} up", "{all} 中 {up} 正常"),
+    "no_gpus": ("none read: {why}", "无法读取：{why}"),
+    "agent": ("agent", "代理"),
+    "spooled": ("{n} reports wait on its disk", "磁盘上有 {n} 份报告待送"),
+    "dropped": ("{n} reports were given up", "已放弃 {n} 份报告"),
+    "clock_off": ("its clock is off by {n} s", "时钟偏差 {n} 秒"),
+    "problems": ("problems", "问题"),
+    "decisions": ("Last decisions that did something", "最近执行过的决策"),
+    "no_decisions": ("None yet.", "暂无。"),
+    "signals": ("signals", "信号"),
+    "idle": ("idle", "空闲"),
+    "notes": ("Seen and left out", "观察到但未计入"),
+    "jobs": ("Jobs", "任务"),
+    "runs": ("runs", "运行"),
+    "failures": ("failures", "失败"),
+    "last_success": ("last success", "最近成功"),
+    "error": ("last error", "最近错误"),
+    "none": ("none", "无"),
+    "unknown": ("unknown", "未知"),
+}
+
+_PHRASES: Mapping[str, tuple[str, str]] = {
+    "unreachable": ("unreachable", "无法连接"),
+    "disabled": ("metrics switched off", "指标已关闭"),
+    "starting": ("starting", "启动中"),
+    "stale": ("stale", "数据陈旧"),
+    "not_finite": ("not a finite number", "非有限数值"),
+    "not_supported": ("the engine does not export it", "引擎不提供"),
+    "reset": ("counter reset", "计数器重置"),
+    "no_traffic": ("no traffic", "无流量"),
+    "one_scrape": ("needs a second reading", "需要第二次采样"),
+    "malformed": ("unreadable answer", "响应无法解析"),
+    "unauthorized": ("token needed", "需要令牌"),
+    "not_reported": ("not reported", "未上报"),
+    "no replica serves": ("no replica serves", "没有副本在服务"),
+    "min": ("the pool's minimum", "资源池下限"),
+    "max": ("the pool's maximum", "资源池上限"),
+    "cooldown": ("cooldown", "冷却时间"),
+    "scale_in_window": ("scale-in window", "缩容窗口"),
+    "missing_data": ("missing data", "数据缺失"),
+    "restart_grace": ("restart grace", "重启宽限"),
+    "no_capacity": ("no free place", "没有空闲位置"),
+    "unmanaged": ("the operator's own engines", "自行管理的引擎"),
+    "base_first": ("base first", "基础池优先"),
+    "start_failed": ("a start failed", "启动失败"),
+    "mode": ("the mode", "模式"),
+}
+"""Reasons and limits, by the word that the program uses."""
+
+
+class Words:
+    """One language's words."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self._column = LANGUAGES.index(language)
+
+    def __call__(self, key: str, **values: object) -> str:
+        """The words for a key, with values filled in; raises KeyError for a key that the table lacks."""
+        return _WORDS[key][self._column].format(**values)
+
+    def phrase(self, word: str) -> str:
+        """A reason or a limit in words; one that the table lacks stands as it is."""
+        found = _PHRASES.get(word)
+        return found[self._column] if found else word.replace("_", " ")
+
+
+def choose_language(asked: str | None, accept_language: str) -> str:
+    """The language asked for by name, else the first that the browser accepts and we have, else English."""
+    if asked is not None and (found := _known(asked)):
+        return found
+    offers = [offer.partition(";") for offer in accept_language.split(",")]
+    ranked = sorted(offers, key=lambda offer: _weight(offer[2]), reverse=True)
+    return next((found for name, _, _ in ranked if (found := _known(name))), "en")
+
+
+def _known(name: str) -> str:
+    short = name.strip().lower()[:2]
+    return short if short in LANGUAGES else ""
+
+
+def _weight(text: str) -> float:
+    try:
+        return float(text.strip().removeprefix("q="))
+    except ValueError:
+        return 1.0
