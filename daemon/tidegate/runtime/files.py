@@ -1,9 +1,13 @@
-"""Replace a file in one step: after a crash it holds the old content or the new, never half of it."""
+"""Files that a daemon owns: replaced in one step, so that a crash leaves the old or the new; one daemon a folder."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from io import FileIO
 from pathlib import Path
+
+from tidegate.runtime.errors import ConfigError, Permanent
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -19,3 +23,22 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError:
         fresh.unlink(missing_ok=True)
         raise
+
+
+def claim(folder: Path, setting: str) -> FileIO:
+    """Make the folder and hold it for this process until the answer is closed.
+
+    Raises ConfigError naming `setting` when the folder cannot be written, Permanent when another daemon holds it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileIO(folder / "lock", "a+")
+    except OSError as error:
+        remedy = f"give it to user {os.geteuid()} or set another {setting}"
+        raise ConfigError(f"{setting}: {folder} cannot be written ({error.strerror}); {remedy}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise Permanent(f"another daemon uses {folder}; stop it or set another {setting}") from error
+    return lock

@@ -17,7 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import STATE_STOPPED
 
 from tidegate.runtime.clock import Clock, SystemClock
-from tidegate.runtime.errors import Transient
+from tidegate.runtime.errors import TidegateError
 
 _log = structlog.get_logger()
 _WORKERS = 8
@@ -74,7 +74,7 @@ class Loop:
         )
 
     def steadily(self, name: str, job: Callable[[], None]) -> None:
-        """Run `job` again as soon as it returns, on a thread of its own: for work that waits by itself (a long poll)."""
+        """Run `job` again as soon as it returns, on its own thread: for work that waits by itself (a long poll)."""
         with self._lock:
             self._health.setdefault(name, JobHealth())
         self._steady.append(threading.Thread(target=self._repeat, args=(name, job), name=name, daemon=True))
@@ -142,7 +142,7 @@ class Loop:
         if error is not None and before.error != str(error):
             # A foreseen failure needs no traceback; the same failure again is in the counter, not in the log.
             _log.error(
-                "job failed", job=name, error=str(error), exc_info=None if isinstance(error, Transient) else error
+                "job failed", job=name, error=str(error), exc_info=None if isinstance(error, TidegateError) else error
             )
         elif error is None and before.consecutive_failures:
             _log.info("job works again", job=name, after_failures=before.consecutive_failures)
