@@ -3,6 +3,7 @@
  * FAKE_NVML_MACHINE   h100x2 (default), geforce (no energy counter, no memory version 2), mig (no utilisation), none
  * FAKE_NVML_FAULTS    a file of lines "CALL INDEX CODE": CALL answers CODE for that GPU (INDEX -1: for every GPU, and
  *                     for calls about none); CODE -1 hangs. Read at every call, so that a test can change it.
+ *                     The CALL "power-not-available" makes the power read as the driver's not-available mark.
  *
  * Built with -DWITHOUT_MEMORY_V2 it is a driver from before that symbol; with -DBAD_WORDS its names are no UTF-8.
  */
@@ -161,7 +162,7 @@ int nvmlDeviceGetMemoryInfo_v2(const Gpu *gpu, MemoryV2 *memory) {
 
 int nvmlDeviceGetPowerUsage(const Gpu *gpu, unsigned *milliwatts) {
   PLAY(index_of(gpu));
-  *milliwatts = gpu->milliwatts;
+  *milliwatts = fault("power-not-available", index_of(gpu)) ? 0xFFFFFFFFu : gpu->milliwatts;
   return 0;
 }
 

@@ -52,7 +52,7 @@ class _Child:
         self.started = _REAL.monotonic()
         self.answered = False
 
-    def ask(self, request: int, deadline: float) -> object:
+    def ask(self, request: int, deadline: float) -> Mapping[str, object]:
         """The answer to a request as JSON values; raises _NoAnswer past the deadline or at the child's end."""
         try:
             self._socket.settimeout(_left(deadline))
@@ -142,11 +142,8 @@ class NvmlGpuReader:
         """End the child."""
         with self._lock:
             child, self._child = self._child, None
-            if child is None:
-                return
-            child.hang_up()
-            if child.exit_code(_CLOSE_SECONDS) is None:
-                self._kill(child)
+            if child is not None:
+                self._end(child, _CLOSE_SECONDS)
 
     def _start(self, now: datetime) -> _Child | GpuSurvey:
         """A new child, or why there is none: an earlier one does not die, or it is too early to try again."""
@@ -165,9 +162,13 @@ class NvmlGpuReader:
     def _ask(self, child: _Child, now: datetime, deadline: float) -> GpuSurvey:
         self._requests += 1
         try:
-            survey = decode(child.ask(self._requests, deadline), now, "nvml")
+            answer = child.ask(self._requests, deadline)
         except _NoAnswer:
             return self._no_answer(child, now)
+        survey = decode(answer, now, "nvml")
+        if answer.get("last"):  # it ends by itself now
+            self._child = None
+            self._end(child, _REAP_SECONDS)
         if not survey.up:
             return self._failed(survey.fault or GpuFault.UNKNOWN, survey.why, now)
         self._failures, self._down = 0, None
@@ -186,6 +187,12 @@ class NvmlGpuReader:
         waited = self._timeout if child.answered else opening
         why = f"NVML did not answer within {waited:g} s; its reader is restarted"
         return self._failed(GpuFault.HANGING, why, now)
+
+    def _end(self, child: _Child, wait_seconds: float) -> None:
+        """Let the child end, and see to it."""
+        child.hang_up()
+        if child.exit_code(wait_seconds) is None:
+            self._kill(child)
 
     def _kill(self, child: _Child) -> None:
         child.kill()

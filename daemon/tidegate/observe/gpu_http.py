@@ -84,5 +84,8 @@ def _json(body: bytes) -> object:
 
 def _shown(url: str) -> str:
     """The address without user, password and query, which may be secrets."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the address of the GPU reader"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -186,7 +186,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
     nvml = Nvml()
     for line in requests:
         survey = nvml.survey(datetime.fromtimestamp(0, UTC))  # the asker knows the time
-        answers.write(json.dumps({"request": line.strip(), **encode(survey)}) + "\n")
+        answers.write(json.dumps({"request": line.strip(), "last": nvml.finished, **encode(survey)}) + "\n")
         answers.flush()
         if nvml.finished:
             return
