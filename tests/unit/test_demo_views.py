@@ -1,0 +1,99 @@
+"""The live picture and the plain lines show what the frame holds, and a gap where something is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from fakes.demo_status import alert, cost, decision, pool, status
+from rich.console import Console
+
+from tidegate.demo.gateway import Counts
+from tidegate.demo.live_view import CELL, Frame, rates, render, sparkline
+from tidegate.demo.plain_view import PlainView
+from tidegate.demo.receiver import Delivery
+from tidegate.demo.story import Story
+from tidegate.model.alert import AlertPhase
+
+DAY = datetime(2026, 11, 24, tzinfo=UTC)
+NOON = DAY + timedelta(hours=12)
+
+
+def frame() -> Frame:
+    story = Story()
+    pools = [pool("base", ready=2, kv_cache_hit_rate=0.57, queue_depth=3.0), pool("burst", ready=1, starting=1)]
+    story.see(status(NOON, pools, [alert(AlertPhase.FIRING, NOON)], [decision(7, NOON, "chat needs 4")]))
+    return Frame(
+        now=NOON,
+        since=DAY,
+        speed=576.0,
+        url="http://127.0.0.1:20000",
+        counts=Counts(NOON, arrived=41_000, finished=40_950, outstanding=50),
+        traffic=[0.5, 1.0, 2.0],
+        story=story,
+        cost=cost(90_000_000, "120.00").total,
+        deliveries=[Delivery("m", NOON, verified=True, why="", body={"type": "alert.firing"})],
+        controller_away=False,
+    )
+
+
+def drawn(picture: Frame, width: int = 150) -> str:
+    console = Console(width=width, record=True, file=None, force_terminal=False, quiet=False)
+    with console.capture() as captured:
+        console.print(render(picture))
+    return captured.get()
+
+
+def test_the_picture_shows_traffic_pools_cost_decisions_and_messages() -> None:
+    text = drawn(frame())
+    for part in (
+        "Tuesday 12:00",
+        "http://127.0.0.1:20000/",
+        "2.00 requests/s",
+        "0 lost",
+        "■■",
+        "0.57",
+        "1.33 a million",
+        "1 → 2",
+        "chat needs 4",
+        "alert.firing signature right",
+        "firing: hit rate of base fell",
+    ):
+        assert part in text
+
+
+def test_before_the_first_status_and_while_the_controller_is_away_it_says_so() -> None:
+    empty = replace(frame(), story=Story(), traffic=[], cost=None, controller_away=True)
+    assert "starts ..." in drawn(empty)
+    assert "the controller does not answer" in drawn(empty)
+
+
+def test_missing_figures_are_gaps_not_zeros() -> None:
+    """The burst pool has no hit rate yet."""
+    line = next(line for line in drawn(frame()).splitlines() if "burst" in line and "of 0..5" in line)
+    assert "0.00" not in line
+    assert line.count(" - ") >= 5
+
+
+def test_the_sparkline_scales_to_its_highest_bar() -> None:
+    assert sparkline([0.0, 1.0, 8.0]) == " ▁█"
+    assert sparkline([]) == ""
+
+
+def test_rates_are_arrivals_per_cell() -> None:
+    """Only from the day's beginning on."""
+    history = [Counts(DAY + k * CELL / 2, arrived=600 * k) for k in range(5)]
+    assert rates(history, DAY)[:2] == [600 / 1200, 1200 / 1200]
+    assert rates(history, DAY + timedelta(days=1)) == []
+
+
+def test_the_plain_view_says_everything_once() -> None:
+    """A line a decision, a webhook and an hour; nothing when nothing is new."""
+    view = PlainView()
+    lines = list(view.lines(frame()))
+    assert lines == [
+        "12:00 burst 1 -> 2: chat needs 4",
+        "12:00 webhook alert.firing, signature right",
+        "12:00 2.00 requests/s, 0 lost; base 2 ready, queue 3, hit rate 0.57; burst 1 ready, 1 starting",
+    ]
+    assert list(view.lines(frame())) == []
