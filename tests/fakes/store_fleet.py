@@ -15,6 +15,9 @@ from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, Replica
 from tidegate.model.usage import Holding
 from tidegate.wire import Desired, DesiredReplica
 
+_FIXED = ("want", "requested_at", "deadline", "template", "slot")
+_WISHED = (*_FIXED, "pool", "host", "gpus", "gpu_count", "port")
+
 
 class FakeReplicas:
     """Replicas in a dictionary."""
@@ -88,17 +91,12 @@ class FakeReplicas:
             if known is None:
                 self.records[record.id] = record
                 continue
+            if known.managed is not record.managed:
+                continue
             if known.managed and (known.state is ReplicaState.STOPPED) != (record.state is ReplicaState.STOPPED):
                 gone.add(known.host)
-            self.records[record.id] = replace(
-                known,
-                state=record.state,
-                since=record.since,
-                ready_at=record.ready_at,
-                stopped_at=record.stopped_at,
-                cut_requests=record.cut_requests,
-                why=record.why,
-            )
+            kept = _WISHED if known.managed else _FIXED
+            self.records[record.id] = replace(record, **{name: getattr(known, name) for name in kept})
         self._raise(gone)
 
     def desired(self, host: HostName) -> Desired:

@@ -160,7 +160,11 @@ class Usage(Protocol):
     """Token usage in five-minute buckets, kept up to date from the stored reports, late ones included."""
 
     def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
-        """Recompute every bucket that got reports since the last call; returns how many. Bounded per call."""
+        """Recompute every bucket that got reports since the last call; returns how many. Bounded per call.
+
+        `pools` says whose an engine is, by "HOST/ENGINE" or "ENGINE", before what the host itself says of it; an
+        engine that nobody claims is kept but in no pool's figures.
+        """
         ...
 
     def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:

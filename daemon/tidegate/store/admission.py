@@ -62,7 +62,7 @@ def admit(
             wanting[report.layout] = None
             continue
         vector = _whole(report, lengths[report.layout])
-        at, stamped = _moment(report.at, received_at)
+        at, stamped = moment(report.at, received_at)
         fresh[place] = Fresh(report, at, vector, stamped)
     return list(fresh.values()), list(wanting)
 
@@ -77,7 +77,8 @@ def _whole(report: Report, length: int) -> bytes:
     return vector
 
 
-def _moment(seconds: float, received_at: datetime) -> tuple[datetime, bool]:
+def moment(seconds: float, received_at: datetime) -> tuple[datetime, bool]:
+    """When a report is stored under, and whether that is the time of receipt since the host's own is impossible."""
     said = datetime.fromtimestamp(seconds, UTC)
     possible = received_at - PAST <= said <= received_at + FUTURE
     return (said, False) if possible else (received_at, True)

@@ -1,0 +1,91 @@
+"""Alert states, and the notices that they owe until a channel took them or they are given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import RowMapping, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from tidegate.model.alert import AlertPhase, AlertState, Notice
+from tidegate.store.codec import alert_from, alert_json
+from tidegate.store.database import Database
+from tidegate.store.schema import alert, notice
+
+
+class StoredAlerts:
+    """Implements the port `Alerts`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def states(self) -> Sequence[AlertState]:
+        """Every alert that was ever active, by fingerprint."""
+        with self._database.begin() as connection:
+            rows = connection.execute(select(alert).order_by(alert.c.fingerprint)).mappings().all()
+        return [AlertState(**{**row, "phase": AlertPhase(row["phase"])}) for row in rows]
+
+    def save(self, states: Sequence[AlertState], notices: Sequence[Notice]) -> None:
+        """Write states and enqueue notices, one transaction; a notice that is known already is not sent again."""
+        with self._database.begin() as connection:
+            for state in states:
+                new = insert(alert).values(**_alert_row(state))
+                changing = {name: new.excluded[name] for name in _alert_row(state) if name != "fingerprint"}
+                connection.execute(new.on_conflict_do_update(index_elements=["fingerprint"], set_=changing))
+            if notices:
+                connection.execute(insert(notice).on_conflict_do_nothing(), [_notice_row(item) for item in notices])
+
+    def due(self, now: datetime, limit: int = 20) -> Sequence[tuple[Notice, int]]:
+        """Notices to try now, oldest first, with the attempts already made.
+
+        Of one alert to one channel only the oldest that is owed, so that no "resolved" overtakes its "firing".
+        """
+        heads = (
+            select(notice)
+            .where(notice.c.next_at.is_not(None))
+            .distinct(notice.c.channel, notice.c.fingerprint)
+            .order_by(notice.c.channel, notice.c.fingerprint, notice.c.created_at, notice.c.id)
+            .subquery()
+        )
+        query = select(heads).where(heads.c.next_at <= now).order_by(heads.c.created_at, heads.c.id).limit(limit)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [(_notice(row), row["attempts"]) for row in rows]
+
+    def delivered(self, notice_id: str, at: datetime) -> None:
+        """The channel took it."""
+        self._attempted(notice_id, next_at=None, delivered_at=at, error="")
+
+    def retry(self, notice_id: str, at: datetime | None, error: str) -> None:
+        """Try again at the given time; never again when None: given up, and kept as such."""
+        self._attempted(notice_id, next_at=at, given_up=at is None, error=error)
+
+    def _attempted(self, notice_id: str, **changes: Any) -> None:
+        changing = update(notice).where(notice.c.id == notice_id).values(attempts=notice.c.attempts + 1, **changes)
+        with self._database.begin() as connection:
+            connection.execute(changing)
+
+
+def _alert_row(state: AlertState) -> dict[str, Any]:
+    moments = {"since": state.since, "starts_at": state.starts_at, "ends_at": state.ends_at}
+    return {**alert_json(state), **moments}
+
+
+def _notice_row(item: Notice) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "channel": item.channel,
+        "fingerprint": item.alert.fingerprint,
+        "alert": alert_json(item.alert),
+        "created_at": item.created_at,
+        "attempts": 0,
+        "next_at": item.created_at,
+        "given_up": False,
+        "error": "",
+    }
+
+
+def _notice(row: RowMapping) -> Notice:
+    return Notice(row["id"], row["channel"], alert_from(row["alert"]), row["created_at"])

@@ -1,0 +1,119 @@
+"""Values as JSON and back: signals, memory and alerts, for the columns that nobody queries by field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from tidegate.model.alert import AlertPhase, AlertState
+from tidegate.model.decision import UsedSignal
+from tidegate.model.fleet import Idle, PoolName, ServiceName, Signal, Value
+from tidegate.model.memory import MEMORY_VERSION, Memory, PoolMemory, ServiceMemory
+from tidegate.model.reading import Gap, Missing
+
+Json = Mapping[str, Any]
+
+
+def signal_json(used: UsedSignal) -> Json:
+    """One input of a decision: a value, or idle, or missing with its reason; ages in seconds."""
+    return {"source": used.source, "name": used.name} | _signal_json(used.signal)
+
+
+def _signal_json(signal: Signal) -> dict[str, Any]:
+    if isinstance(signal, Missing):
+        return {"missing": signal.why.value}
+    age = {"age": signal.age.total_seconds()}
+    return age | ({"idle": True} if isinstance(signal, Idle) else {"value": signal.value})
+
+
+def signal_from(data: Json) -> UsedSignal:
+    """What `signal_json` wrote."""
+    return UsedSignal(data["source"], data["name"], _signal_from(data))
+
+
+def _signal_from(data: Json) -> Signal:
+    if "missing" in data:
+        return Missing(Gap(data["missing"]))
+    age = timedelta(seconds=data["age"])
+    return Idle(age) if "idle" in data else Value(data["value"], age)
+
+
+def memory_json(memory: Memory) -> Json:
+    """The decision core's memory, with the version of its shape."""
+    return {
+        "version": MEMORY_VERSION,
+        "started_at": _text(memory.started_at),
+        "services": {
+            name: {
+                "wishes": [[_text(at), wish] for at, wish in service.wishes],
+                "last_out": _text(service.last_out),
+                "last_in": _text(service.last_in),
+            }
+            for name, service in memory.services.items()
+        },
+        "pools": {
+            name: {
+                "next_serial": pool.next_serial,
+                "failed_until": _text(pool.failed_until),
+                "failures": pool.failures,
+            }
+            for name, pool in memory.pools.items()
+        },
+    }
+
+
+def memory_from(data: Json) -> Memory | None:
+    """What `memory_json` wrote; None when it was written in another version's shape."""
+    if data["version"] != MEMORY_VERSION:
+        return None
+    return Memory(
+        started_at=_moment(data["started_at"]),
+        services={
+            ServiceName(name): ServiceMemory(
+                wishes=tuple((datetime.fromisoformat(at), wish) for at, wish in service["wishes"]),
+                last_out=_moment(service["last_out"]),
+                last_in=_moment(service["last_in"]),
+            )
+            for name, service in data["services"].items()
+        },
+        pools={
+            PoolName(name): PoolMemory(
+                next_serial=pool["next_serial"],
+                failed_until=_moment(pool["failed_until"]),
+                failures=pool["failures"],
+            )
+            for name, pool in data["pools"].items()
+        },
+    )
+
+
+def alert_json(state: AlertState) -> Json:
+    """An alert as a notice carries it."""
+    return {
+        "fingerprint": state.fingerprint,
+        "rule": state.rule,
+        "labels": dict(state.labels),
+        "phase": state.phase.value,
+        "since": _text(state.since),
+        "starts_at": _text(state.starts_at),
+        "ends_at": _text(state.ends_at),
+        "value": state.value,
+        "baseline": state.baseline,
+        "annotations": dict(state.annotations),
+    }
+
+
+def alert_from(data: Json) -> AlertState:
+    """What `alert_json` wrote."""
+    moments = {name: _moment(data[name]) for name in ("starts_at", "ends_at")}
+    since = datetime.fromisoformat(data["since"])
+    return AlertState(**{**data, **moments, "since": since, "phase": AlertPhase(data["phase"])})
+
+
+def _text(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

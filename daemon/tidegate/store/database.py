@@ -1,0 +1,164 @@
+"""The connection to Postgres: one engine, short transactions with time limits, errors by what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import Pool, QueuePool
+
+from tidegate.runtime.errors import Permanent, TidegateError, Transient
+
+CONNECT_SECONDS = 5
+POOL_SECONDS = 10
+STATEMENT = timedelta(seconds=30)
+LOCK = timedelta(seconds=5)
+
+_REMEDY = "check `database` in the configuration"
+_REFUSED = {
+    "password authentication failed": f"the password is wrong; {_REMEDY}",
+    "no password supplied": f"it wants a password; {_REMEDY} (database_file keeps it out of the file)",
+    "Peer authentication failed": "this system user may not log in; run as the user that owns the database",
+    "no pg_hba.conf entry": "its pg_hba.conf does not admit us; add an entry there",
+    "does not exist": f"create the role and the database, or {_REMEDY}",
+    "permission denied": f"the role may not connect; grant it, or {_REMEDY}",
+    "server does not support SSL": f"it offers no TLS; {_REMEDY} (sslmode)",
+    "certificate verify failed": f"its certificate is not trusted; {_REMEDY} (sslrootcert)",
+}
+_UNDEFINED = frozenset({"42P01", "42703", "3F000"})  # table, column, schema: the migration has not been run
+_NO_PARTITION = "no partition of relation"  # retention dropped the day that a late report was about to enter
+_WAITING = frozenset({"40", "53", "55", "57", "58", "08", "25"})  # SQLSTATE classes that pass by themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which database, in words that may be logged: never the password."""
+
+    host: str
+    database: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.database}"
+
+
+class Database:
+    """Short transactions on one Postgres; safe for many threads. `open_database` makes it."""
+
+    def __init__(self, engine: Engine, place: Place) -> None:
+        self.engine = engine
+        self.place = place
+
+    @contextmanager
+    def begin(self, statement: timedelta = STATEMENT, lock: timedelta = LOCK) -> Iterator[Connection]:
+        """One transaction in UTC under time limits (zero: none), committed at the end, undone on any error.
+
+        Raises Transient when the database is away, busy or full; Permanent when waiting cannot help.
+        """
+        try:
+            with self.engine.begin() as connection:
+                # Local settings: a pooler hands the session to the next client as it was.
+                connection.exec_driver_sql(
+                    f"SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = {_milliseconds(statement)}; "
+                    f"SET LOCAL lock_timeout = {_milliseconds(lock)}"
+                )
+                yield connection
+        except (DBAPIError, PoolTimeout, psycopg.Error) as error:
+            raise explain(error, self.place) from error
+
+    def ping(self) -> str:
+        """The server's version, such as "18.6"; raises as `begin` does."""
+        with self.begin() as connection:
+            version = connection.exec_driver_sql("SHOW server_version").scalar_one()
+        return str(version).split()[0]
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+
+def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:
+    """A database for a libpq DSN (address or keywords); connects only when first used.
+
+    Raises Permanent when the DSN cannot be read.
+    """
+    place = place_of(dsn)
+    options: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, "application_name": "tidegate"}
+    options |= {key: value for key, value in conninfo_to_dict(_plain(dsn)).items() if value is not None}
+
+    def connect() -> psycopg.Connection[Any]:
+        return psycopg.connect(**options, prepare_threshold=None)  # a pooler shares no prepared statements
+
+    limits: dict[str, Any] = (
+        {"pool_size": 5, "max_overflow": 15, "pool_timeout": POOL_SECONDS} if pool is QueuePool else {}
+    )
+    engine = create_engine(
+        "postgresql+psycopg://", creator=connect, poolclass=pool, pool_pre_ping=True, hide_parameters=True, **limits
+    )
+    return Database(engine, place)
+
+
+def place_of(dsn: str) -> Place:
+    """Where a DSN points, without its secrets; raises Permanent when it cannot be read."""
+    try:
+        parts = conninfo_to_dict(_plain(dsn))
+    except psycopg.Error:
+        raise Permanent(
+            "the database address cannot be read; write postgresql://USER@HOST/DATABASE "
+            "(special characters of a password as %XX)"
+        ) from None  # libpq's own words may quote the password
+    user = str(parts.get("user") or "")
+    return Place(
+        host=str(parts.get("host") or parts.get("hostaddr") or "localhost"),
+        database=str(parts.get("dbname") or user or "?"),
+        user=user,
+    )
+
+
+def _plain(dsn: str) -> str:
+    """The DSN as libpq reads it: SQLAlchemy's spelling of the driver is taken off."""
+    scheme, mark, rest = dsn.partition("://")
+    return f"postgresql://{rest}" if mark and scheme.startswith("postgresql+") else dsn
+
+
+def _milliseconds(span: timedelta) -> int:
+    return int(span / timedelta(milliseconds=1))
+
+
+def explain(error: Exception, place: Place) -> TidegateError:
+    """The driver's error as ours: one line that names the database and the remedy."""
+    if isinstance(error, PoolTimeout):
+        return Transient(f"database {place}: every connection is busy; the work waits for its next turn")
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(cause, "sqlstate", None)
+    said = _one_line(cause)
+    if state in _UNDEFINED:
+        return Permanent(f"database {place}: {said}; bring its tables up to date with `tidegate db migrate`")
+    if state is None and isinstance(cause, psycopg.OperationalError):
+        return _connection_error(said, place)
+    if (state is not None and state[:2] in _WAITING) or _NO_PARTITION in said:
+        return Transient(f"database {place}: {said}; it is tried again")
+    return Permanent(f"database {place}: {said}")
+
+
+def _connection_error(said: str, place: Place) -> TidegateError:
+    for sign, remedy in _REFUSED.items():
+        if sign in said:
+            return Permanent(f"database {place} refuses us ({said}): {remedy}")
+    return Transient(
+        f"database {place} does not answer ({said}); is it running, is the address right? It is tried again"
+    )
+
+
+def _one_line(cause: BaseException | None) -> str:
+    lines = str(cause).strip().splitlines()
+    said = next((line for line in lines if "FATAL:" in line), lines[0] if lines else type(cause).__name__)
+    return said.rpartition("FATAL:")[2].rpartition("failed: ")[2].strip()

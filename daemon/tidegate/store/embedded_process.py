@@ -1,0 +1,107 @@
+"""The postmaster as a process: how it is started, what its pid file says, whether it lives, how it is made to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate.store.embedded_user import ServerUser
+
+PID_FILE = "postmaster.pid"
+_READY = "ready"
+_RUN_SECONDS = 300
+
+
+def run(user: ServerUser, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program of Postgres to its end, as its user."""
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=_RUN_SECONDS, **_manners(user))
+
+
+def launch(user: ServerUser, command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start the server as its user, apart from our terminal, its words appended to the log."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, **_manners(user)
+        )
+
+
+def _manners(user: ServerUser) -> dict[str, Any]:
+    """Nothing of our environment and working folder: no PGDATA, no locale, no folder that the user cannot enter."""
+    manners: dict[str, Any] = {
+        "cwd": "/",
+        "umask": 0o077,
+        "env": {"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
+    }
+    if user.assumed:
+        manners |= {"user": user.uid, "group": user.gid, "extra_groups": []}
+    return manners
+
+
+@dataclass(frozen=True, slots=True)
+class PidFile:
+    """The lines of `postmaster.pid` that we read (PostgreSQL's pidfile.h)."""
+
+    pid: int
+    socket_dir: Path | None
+    ready: bool
+
+
+def read_pid_file(data: Path) -> PidFile | None:
+    """What the file says; None when there is none or it is being written."""
+    try:
+        lines = (data / PID_FILE).read_text(encoding="utf-8").splitlines()
+        pid = abs(int(lines[0]))
+    except (OSError, ValueError, IndexError):
+        return None
+    socket_dir = Path(lines[4]) if len(lines) > 4 and lines[4] else None
+    return PidFile(pid, socket_dir, ready=len(lines) > 7 and lines[7].strip() == _READY)
+
+
+def serves(pid: int, data: Path) -> bool:
+    """True when the process lives and works in the data folder: no other process that came by the same number."""
+    proc = Path("/proc")
+    if not (proc / "self" / "cwd").exists():
+        return _lives(pid)
+    try:
+        return (proc / str(pid) / "cwd").readlink() == data.resolve()
+    except OSError:
+        return False
+
+
+def anyone_in(data: Path) -> bool:
+    """True when any process works in the data folder: an orphaned backend still holds its shared memory."""
+    folders = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return any(serves(int(entry.name), data) for entry in folders)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def end(pid: int, *, gently: bool) -> None:
+    """Ask for a fast shutdown (transactions are undone, a checkpoint is written), or for an immediate one."""
+    try:
+        os.kill(pid, signal.SIGINT if gently else signal.SIGQUIT)
+    except ProcessLookupError:
+        return
+
+
+def clear_stale_pid_file(data: Path) -> None:
+    """Remove a pid file whose number now belongs to another program, as happens in containers.
+
+    Postgres itself removes the file of a dead process, and guards the shared memory of its orphans by it; it gives
+    up only when the number lives, so only then, and when nobody works in the folder, do we step in.
+    """
+    found = read_pid_file(data)
+    if found is None or not _lives(found.pid) or not Path("/proc/self/cwd").exists():
+        return
+    if not anyone_in(data):
+        (data / PID_FILE).unlink(missing_ok=True)

@@ -1,0 +1,110 @@
+"""One host's shares of the usage buckets: the SQL around the pure `fill`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, String, func, select, true
+from sqlalchemy.dialects.postgresql import array, insert
+
+from tidegate.model.reading import Counter, EngineName, HostName, HostReading, Rank
+from tidegate.model.usage import BUCKET
+from tidegate.store.buckets import COUNTERS, Border, EngineBucket, Tail
+from tidegate.store.layouts import Layouts
+from tidegate.store.samples import counter_readings
+from tidegate.store.schema import report, usage
+
+
+class Shares:
+    """Reads and writes the shares of one host within one transaction."""
+
+    def __init__(self, connection: Connection, layouts: Layouts, host: HostName) -> None:
+        self._connection = connection
+        self._layouts = layouts
+        self._host = host
+
+    def samples(self, bucket: datetime) -> list[HostReading]:
+        """What the host reported in the bucket, in time order."""
+        query = (
+            select(report.c.at, report.c.layout_id, report.c.vector)
+            .where(report.c.host == self._host, report.c.at >= bucket, report.c.at < bucket + BUCKET)
+            .order_by(report.c.at, report.c.boot_id, report.c.sequence)
+        )
+        rows = [(row.at, row.layout_id, row.vector) for row in self._connection.execute(query)]
+        layouts = self._layouts.load(self._connection, {(self._host, layout_id) for _, layout_id, _ in rows})
+        return counter_readings(self._host, rows, layouts)
+
+    def border(self, bucket: datetime, engines: Collection[EngineName]) -> Border:
+        """The nearest samples around the bucket, and where each engine's next increase begins."""
+        ours = report.c.host == self._host
+        before = select(func.max(report.c.at)).where(ours, report.c.at < bucket)
+        after = select(func.min(report.c.at)).where(ours, report.c.at >= bucket + BUCKET)
+        nearest = self._connection.execute(select(before.scalar_subquery(), after.scalar_subquery())).one()
+        return Border(nearest[0], nearest[1], self._tails_before(bucket, engines))
+
+    def _tails_before(self, bucket: datetime, engines: Collection[EngineName]) -> dict[EngineName, Tail]:
+        if not engines:
+            return {}
+        wanted = func.unnest(array(sorted(engines), type_=String)).column_valued("wanted")
+        last = (
+            select(usage.c.tail)
+            .where(
+                usage.c.host == self._host,
+                usage.c.engine == wanted,
+                usage.c.bucket < bucket,
+                usage.c.tail.is_not(None),
+            )
+            .order_by(usage.c.bucket.desc())
+            .limit(1)
+            .lateral()
+        )
+        query = select(wanted, last.c.tail).select_from(wanted.table_valued()).join(last, true())
+        return {EngineName(name): tail_from(data) for name, data in self._connection.execute(query)}
+
+    def kept(self, bucket: datetime) -> dict[EngineName, Tail | None]:
+        """The tails that the bucket's shares had when they were last worked out."""
+        query = select(usage.c.engine, usage.c.tail).where(usage.c.bucket == bucket, usage.c.host == self._host)
+        rows = self._connection.execute(query)
+        return {EngineName(row.engine): tail_from(row.tail) if row.tail else None for row in rows}
+
+    def write(
+        self, bucket: datetime, shares: Mapping[EngineName, EngineBucket], owner: Callable[[EngineName], str]
+    ) -> None:
+        """Put the shares in place of the earlier ones."""
+        if not shares:
+            return
+        rows = [self._row(bucket, name, share, owner(name)) for name, share in sorted(shares.items())]
+        new = insert(usage).values(rows)
+        changing = {key: new.excluded[key] for key in rows[0] if key not in ("bucket", "host", "engine")}
+        self._connection.execute(new.on_conflict_do_update(index_elements=["bucket", "host", "engine"], set_=changing))
+
+    def _row(self, bucket: datetime, name: EngineName, share: EngineBucket, pool: str) -> dict[str, Any]:
+        increases = {counter.value: share.increases.get(counter) for counter in COUNTERS}
+        tail = tail_json(share.tail) if share.tail else None
+        keys = {"bucket": bucket, "host": self._host, "engine": name, "pool": pool}
+        return keys | increases | {"partial": share.partial, "tail": tail}
+
+    def following(self, bucket: datetime, engines: Collection[EngineName]) -> set[datetime]:
+        """The next bucket of each engine: what builds on a tail that changed."""
+        if not engines:
+            return set()
+        query = (
+            select(func.min(usage.c.bucket))
+            .where(usage.c.host == self._host, usage.c.engine.in_(engines), usage.c.bucket > bucket)
+            .group_by(usage.c.engine)
+        )
+        return set(self._connection.execute(query).scalars())
+
+
+def tail_json(tail: Tail) -> dict[str, Any]:
+    """A tail as the column keeps it: counters as [name, rank, total]."""
+    counters = [[counter.value, rank, total] for (counter, rank), total in sorted(tail.counters.items())]
+    return {"at": tail.at.isoformat(), "started": tail.started, "counters": counters}
+
+
+def tail_from(data: Mapping[str, Any]) -> Tail:
+    """What `tail_json` wrote."""
+    counters = {(Counter(name), Rank(rank)): float(total) for name, rank, total in data["counters"]}
+    return Tail(datetime.fromisoformat(data["at"]), data["started"], counters)

@@ -1,0 +1,138 @@
+"""Token usage in five-minute buckets, worked out again for every bucket that a report touched, late ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from tidegate.model.fleet import PoolName
+from tidegate.model.reading import EngineName, HostName
+from tidegate.model.usage import TokenUsage
+from tidegate.store.buckets import COUNTERS, fill, settled
+from tidegate.store.database import Database
+from tidegate.store.layouts import Layouts
+from tidegate.store.locks import lock_host
+from tidegate.store.schema import dirty_bucket, engine, horizon, usage
+from tidegate.store.shares import Shares
+
+_AT_ONCE = 48
+"""Buckets of a host in one transaction: its reports wait for so long."""
+_ROUNDS = 40
+"""Transactions of a host in one call: more than three days of backlog."""
+
+
+class StoredUsage:
+    """Implements the port `Usage`; several controllers may share the work."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._layouts = Layouts()
+
+    def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
+        """Work out every touched bucket, oldest first; returns how many buckets that were. Bounded per call.
+
+        `pools` says whose an engine is, by "HOST/ENGINE" or "ENGINE", before what the host itself said of it.
+        """
+        done: set[datetime] = set()
+        for host in self._dirty_hosts():
+            for _ in range(_ROUNDS):
+                buckets, left = self._round(host, now, pools)
+                done |= buckets
+                if not left:
+                    break
+        return len(done)
+
+    def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
+        """Buckets with since <= bucket < until, by bucket and pool; engines that belong to no pool are left out."""
+        totals = [func.coalesce(func.sum(usage.c[counter.value]), 0.0).label(counter.value) for counter in COUNTERS]
+        query = (
+            select(usage.c.pool, usage.c.bucket, *totals, func.bool_or(usage.c.partial).label("partial"))
+            .where(usage.c.bucket >= since, usage.c.bucket < until, usage.c.pool != "")
+            .group_by(usage.c.bucket, usage.c.pool)
+            .order_by(usage.c.bucket, usage.c.pool)
+        )
+        with self._database.begin() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [TokenUsage(**row) for row in rows]
+
+    def _dirty_hosts(self) -> Sequence[HostName]:
+        query = select(dirty_bucket.c.host).distinct().order_by(dirty_bucket.c.host)
+        with self._database.begin() as connection:
+            return [HostName(name) for name in connection.execute(query).scalars()]
+
+    def _round(self, host: HostName, now: datetime, pools: Mapping[str, PoolName]) -> tuple[set[datetime], bool]:
+        """One transaction's worth of a host's buckets: which were worked out, and whether more wait."""
+        with self._database.begin() as connection:
+            lock_host(connection, host)
+            marked = _marked(connection, host)
+            shares = Shares(connection, self._layouts, host)
+            work = _Work(shares, _kept_from(connection), _owners(connection, host, pools), now)
+            results = {bucket: work.bucket(bucket) for bucket in marked}
+            closed = [bucket for bucket, result in results.items() if result.settled]
+            connection.execute(delete(dirty_bucket).where(_of(host), dirty_bucket.c.bucket.in_(closed)))
+            followers = {after for result in results.values() for after in result.followers} - results.keys()
+            if followers:
+                marks = [{"host": host, "bucket": bucket} for bucket in sorted(followers)]
+                connection.execute(insert(dirty_bucket).on_conflict_do_nothing(), marks)
+        done = {bucket for bucket, result in results.items() if result.worked}
+        return done, bool(followers) or (len(marked) == _AT_ONCE and bool(closed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    worked: bool
+    settled: bool
+    followers: set[datetime] = field(default_factory=set)
+
+
+_NOTHING = _Result(worked=False, settled=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Works out buckets of one host in one transaction."""
+
+    shares: Shares
+    kept_from: datetime | None
+    owner: Callable[[EngineName], str]
+    now: datetime
+
+    def bucket(self, bucket: datetime) -> _Result:
+        before = self.shares.kept(bucket)
+        if before and self.kept_from is not None and bucket < self.kept_from:
+            return _NOTHING  # its reports are gone but for a late one: the figures made of all of them stand
+        samples = self.shares.samples(bucket)
+        if not samples:
+            return _NOTHING
+        engines = {engine.engine for sample in samples for engine in sample.engines}
+        border = self.shares.border(bucket, engines)
+        after = fill(bucket, samples, border, self.now)
+        self.shares.write(bucket, after, self.owner)
+        moved = {name for name, share in after.items() if name in before and before[name] != share.tail}
+        fresh = after.keys() - before.keys()
+        followers = self.shares.following(bucket, moved | fresh)
+        return _Result(worked=True, settled=settled(bucket, border, self.now), followers=followers)
+
+
+def _of(host: HostName) -> ColumnElement[bool]:
+    return dirty_bucket.c.host == host
+
+
+def _marked(connection: Connection, host: HostName) -> Sequence[datetime]:
+    query = select(dirty_bucket.c.bucket).where(_of(host)).order_by(dirty_bucket.c.bucket).limit(_AT_ONCE)
+    return connection.execute(query).scalars().all()
+
+
+def _owners(connection: Connection, host: HostName, pools: Mapping[str, PoolName]) -> Callable[[EngineName], str]:
+    """Which pool an engine belongs to: as the host said, unless the caller knows better; empty when nobody knows."""
+    query = select(engine.c.name, engine.c.pool).where(engine.c.host == host)
+    said = {str(name): str(pool) for name, pool in connection.execute(query)}
+    return lambda name: pools.get(f"{host}/{name}") or pools.get(name) or said.get(name, "")
+
+
+def _kept_from(connection: Connection) -> datetime | None:
+    return connection.execute(select(horizon.c.reports_from)).scalar_one_or_none()
