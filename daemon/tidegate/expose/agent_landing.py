@@ -23,7 +23,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 _WAITING = frozenset({EngineState.STARTING, EngineState.EMPTY, EngineState.DISABLED})
 _STATE_WORDS = {
     EngineState.READY: "serving",
-    EngineState.STARTING: "answers, but is still loading",
+    EngineState.STARTING: "is still loading",
     EngineState.UNREACHABLE: "nothing listens at its address",
     EngineState.HANGING: "accepts the connection and does not answer",
     EngineState.STALLED: "answers, but does no work",
@@ -76,9 +76,9 @@ def _agent_line(snapshot: AgentSnapshot) -> str:
         lines.append(f"Controller last took a report: {when}. {spool.reports} waiting on disk.")
     said = "".join(f"<br>{escape(line)}" for line in lines)[len("<br>") :]
     if link.error:
-        said += f"<br><span class=bad>{escape(link.error)}</span>"
+        said += f"<br><span class=bad>Controller: {escape(link.error)}</span>"
     if spool.dropped:
-        said += f"<br><span class=bad>{spool.dropped} reports were dropped: the spool was full or they too old.</span>"
+        said += f"<br><span class=bad>Reports dropped for good (spool full, or too old): {spool.dropped}.</span>"
     if not snapshot.config_reload_ok:
         said += "<br><span class=bad>The last reload failed; the earlier configuration is in force.</span>"
     return f"<p>{said}</p>"
