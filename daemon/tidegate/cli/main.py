@@ -7,6 +7,7 @@ import sys
 import typer
 
 from tidegate import __version__
+from tidegate.cli import agent, config, dashboards, demo, engine, units
 from tidegate.runtime.errors import EXIT_CONFIG, ConfigError, TidegateError
 
 app = typer.Typer(
@@ -29,6 +30,14 @@ def _root(
     version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
 ) -> None:
     _version(asked=version)
+
+
+app.command("agent")(agent.agent)
+app.command("demo")(demo.demo)
+app.add_typer(engine.app, name="engine", help="What Tidegate sees in an engine.")
+app.add_typer(config.app, name="config")
+app.command("dashboards")(dashboards.dashboards)
+app.command("units")(units.units)
 
 
 def main() -> None:
