@@ -80,7 +80,7 @@ def url_problem(text: str) -> str:
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         return "must be an address such as http://127.0.0.1:8000"
     if parts.username is not None or parts.password is not None:
-        return "must not hold a name or a password (user:password@): put a token into a file and name it in token_file"
+        return "must not hold a name or a password (user:password@): a secret belongs into a file of its own"
     if parts.fragment:
         return "must not have a #fragment"
     return ""
@@ -114,7 +114,7 @@ def port_of(url: str) -> int | None:
 
 def is_loopback(host: str) -> bool:
     """Whether a host name or literal address is this machine itself."""
-    if host == "localhost" or host.endswith(".localhost"):
+    if host == "localhost":
         return True
     try:
         return ip_address(host).is_loopback

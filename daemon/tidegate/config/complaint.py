@@ -49,13 +49,13 @@ def _unknown(table: type[BaseModel], key: str) -> str:
     keys = list(table.model_fields)
     if is_secret(key):
         places = [each for each in keys if each.endswith(("_file", "_env"))]
+        places = [each for each in places if each.startswith(key)] or places
         form = f"name it in {' or '.join(places)}" if places else "name that file where the secret is used"
         return f"a secret does not belong into this file: put it into a file of its own and {form}"
     elsewhere = [title(name) for name, other in every_table() if key in other.model_fields and other is not table]
-    hint = did_you_mean(key, keys)
-    if elsewhere and not hint.startswith("did"):
-        hint = f"it belongs into {', '.join(elsewhere)}; here {hint}"
-    return f"is not known here; {hint}"
+    if elsewhere:
+        return f"is not known here; it belongs into {' or '.join(elsewhere)}"
+    return f"is not known here; {did_you_mean(key, keys)}"
 
 
 def _table_at(table: type[BaseModel], place: tuple[str | int, ...]) -> type[BaseModel]:

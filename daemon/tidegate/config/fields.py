@@ -37,6 +37,7 @@ def shown(value: object) -> str:
 def did_you_mean(word: str, known: list[str]) -> str:
     """`did you mean "x"?` for a near miss, else the list of what is known."""
     near = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    near = near or [each for each in known if each.startswith(f"{word.lower()}_")][:1]
     return f'did you mean "{near[0]}"?' if near else f"known: {', '.join(known)}"
 
 

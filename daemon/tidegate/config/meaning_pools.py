@@ -31,7 +31,7 @@ def host_policies(scope: Scope) -> Hosts:
                 f" at most {65536 - table.gpus}",
                 also=[entry.at("gpus")],
             )
-        hosts[HostName(table.name)] = HostPolicy(HostName(table.name), table.gpus, table.first_port)
+        hosts[HostName(table.name)] = HostPolicy(HostName(table.name), table.gpus, table.first_port, table.address)
     return hosts
 
 
@@ -89,7 +89,7 @@ def pool_policies(
 def _check_bounds(scope: Scope, entry: Entry[PoolTable]) -> None:
     if entry.table.min > entry.table.max:
         key = entry.at("max") if entry.has("max") else entry.at("min")
-        said = "" if entry.has("max") else " (its default)"
+        said = "" if entry.has("max") else ", its default"
         scope.findings.problem(
             key,
             f"the smallest number of replicas ({entry.table.min}) is above the largest ({entry.table.max}{said})",
@@ -103,7 +103,7 @@ def _service(scope: Scope, entry: Entry[PoolTable], services: Set[ServiceName]) 
         if not scope.known(name, "service", services):
             scope.findings.problem(entry.at("service"), scope.unknown(name, "service", services))
         return ServiceName(name)
-    everyone = {*services, *scope.tables.named["service"]}
+    everyone = {*services, *scope.tables.named["service"]} - {""}
     if len(everyone) != 1:
         hint = f"one of {', '.join(sorted(everyone))}" if everyone else "this file has no [[service]] yet: add one"
         scope.findings.problem(entry.at("service"), f"is required and missing; {hint}")

@@ -177,7 +177,9 @@ def _controllers(scope: Scope) -> tuple[str, ...]:
         if address in addresses[:position]:
             scope.findings.problem(place, "this address stands twice in the list")
         elif address.startswith("http://") and not is_loopback(host_of(address)):
-            scope.findings.note(place, "is not https: the host's token crosses the network in the clear")
+            scope.findings.problem(
+                place, "must be https:// beyond loopback: the host's token would cross the network in the clear"
+            )
     if addresses and entry.table.token_file is None:
         scope.findings.problem(
             entry.at("token_file"),

@@ -46,7 +46,9 @@ def template_settings(scope: Scope) -> tuple[TemplateSettings, ...]:
 def _check_kind(scope: Scope, entry: Entry[TemplateTable]) -> None:
     needed, foreign = ("unit", "command") if entry.table.kind is TemplateKind.SYSTEMD else ("command", "unit")
     if not getattr(entry.table, needed):
-        scope.findings.problem(entry.at(needed), f'is required and missing: the kind is "{entry.table.kind}"')
+        scope.findings.problem(
+            entry.at(needed), f'is required and missing: the kind is "{entry.table.kind}"', also=[entry.at("kind")]
+        )
     if getattr(entry.table, foreign):
         scope.findings.problem(
             entry.at(foreign), f'has no meaning with the kind "{entry.table.kind}"', also=[entry.at("kind")]
@@ -83,7 +85,11 @@ def _check_apart(scope: Scope, entry: Entry[TemplateTable]) -> None:
     crowded = next(_crowded_hosts(scope, entry.table.name), None)
     remedy = 'name the unit by its slot: unit = "vllm@{slot}.service"' * (place[-1] == "unit") or "use {port} in it"
     if crowded:
-        scope.findings.problem(place, f"must hold {{slot}}: host {crowded} has room for more than one; {remedy}")
+        scope.findings.problem(
+            place,
+            f"must hold {{slot}}: host {crowded} has room for more than one; {remedy}",
+            also=[entry.at("kind")],
+        )
     elif not scope.tables.named["host"]:
         scope.findings.note(place, f"serves for one replica on this host; for more, {remedy}")
 

@@ -20,10 +20,12 @@ _FLAVOUR = Flavour()
 _POOL = PoolPolicy(PoolName("pool"), ServiceName("service"))
 _HOST = HostPolicy(HostName("host"), gpus=1)
 
-PlainName = Annotated[str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "letters, digits and _ . - after the first", 63)]
+PlainName = Annotated[
+    str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "letters, digits, _ . - (a letter or digit first)", 63)
+]
 """A name that becomes part of unit names and replica ids."""
 LongName = Annotated[
-    str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]*", "letters, digits and _ . : @ / - after the first", 253)
+    str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]*", "letters, digits, _ . : @ / - (a letter or digit first)", 253)
 ]
 """A name that other systems gave, such as a host's or a model's."""
 
@@ -37,6 +39,7 @@ Price = Annotated[Decimal, Amount()]
 Replicas = Annotated[int, Whole(0, 10_000)]
 GpuCount = Annotated[int, Whole(1, 128)]
 Share = Annotated[float, Between(0.01, 1)]
+HostAddress = Annotated[str, Pattern(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+", "a host name or an IP, without a port")]
 Port = Annotated[int, Whole(1, 65535)]
 
 
@@ -123,6 +126,7 @@ class HostTable(Table):
     name: LongName
     gpus: GpuCount
     first_port: Port = _HOST.first_port
+    address: HostAddress = _HOST.address
 
 
 class CostTable(Table):

@@ -46,7 +46,7 @@ class ControllerTable(Table):
     database_file: SecretFile | None = None
     mode: Annotated[Mode, OneOf(Mode)] = _FLEET.mode
     tick_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.tick
-    view_window_seconds: Annotated[timedelta, Duration("seconds", 2, 3600)] = _CONTROLLER.view_window
+    view_window_seconds: Annotated[timedelta, Duration("seconds", 2, 86400)] = _CONTROLLER.view_window
     stale_after_seconds: Annotated[timedelta, Duration("seconds", 2, 86400)] = _CONTROLLER.stale_after
     silent_share: Annotated[float, Between(0, 0.9)] = _FLEET.silent_share
     restart_grace_seconds: Annotated[timedelta, Duration("seconds", 0, 86400)] = _FLEET.restart_grace
@@ -66,7 +66,7 @@ class AgentTable(Table):
     interval_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _AGENT.interval
     scrape_timeout_seconds: Annotated[timedelta, Duration("seconds", 0.1, 300)] = _AGENT.scrape_timeout
     nvml_timeout_seconds: Annotated[timedelta, Duration("seconds", 0.1, 300)] = _AGENT.nvml_timeout
-    window_seconds: Annotated[timedelta, Duration("seconds", 2, 3600)] = _AGENT.window
+    window_seconds: Annotated[timedelta, Duration("seconds", 2, 86400)] = _AGENT.window
     state_dir: Annotated[Path, FilePath()] = _AGENT.state_dir
     spool_hours: Annotated[timedelta, Duration("hours", 1, 8760)] = _AGENT.spool_age
     spool_mib: Annotated[int, Whole(1, 1024 * 1024)] = _AGENT.spool_bytes // _MIB
@@ -97,8 +97,8 @@ class TemplateTable(Table):
     environment: dict[Annotated[str, Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name")], Text] = Field(
         default_factory=dict
     )
-    stop_timeout_seconds: Annotated[timedelta, Duration("seconds", 0, 3600)] = _TEMPLATE.stop_timeout
-    drain_grace_seconds: Annotated[timedelta, Duration("seconds", 0, 3600)] = _TEMPLATE.drain_grace
+    stop_timeout_seconds: Annotated[timedelta, Duration("seconds", 0, 86400)] = _TEMPLATE.stop_timeout
+    drain_grace_seconds: Annotated[timedelta, Duration("seconds", 0, 86400)] = _TEMPLATE.drain_grace
 
 
 class LogLevel(StrEnum):

@@ -59,21 +59,20 @@ class Scope:
 
     def unknown(self, name: str, kind: str, extra: Iterable[str] = ()) -> str:
         """What to say of a reference to nothing."""
-        there = sorted({*self.tables.named[kind], *extra})
+        there = sorted({*self.tables.named[kind], *extra} - {""})
         hint = did_you_mean(name, there) if there else "this file has none"
         return f'there is no [[{kind}]] "{name}"; {hint}'
 
     def unique(self, entries: Iterable[Named], what: str) -> Iterator[Named]:
-        """The entries, those left out whose name an earlier one has (a problem)."""
+        """Every entry in turn; a name that an earlier one has is a problem."""
         first: dict[str, Named] = {}
         for entry in entries:
             name = entry.table.name
-            if name in first:
+            if name and name in first:  # one without a name was refused already
                 line = self.findings.line(first[name].at("name"))
                 self.findings.problem(entry.at("name"), f'the {what} "{name}" stands twice, first in line {line}')
-            else:
-                first[name] = entry
-                yield entry
+            first.setdefault(name, entry)
+            yield entry
 
 
 def _looks_like_a_secret(text: str) -> bool:

@@ -13,6 +13,7 @@ from tidegate.config.document import Document
 from tidegate.config.findings import Findings
 from tidegate.config.foreign import FOREIGN
 from tidegate.config.lines import KeyPath
+from tidegate.config.mend import mended
 from tidegate.config.schema import REPEATED, SINGLE
 from tidegate.config.schema_alerts import AlertTable, ChannelTable
 from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable, Table
@@ -133,11 +134,7 @@ def _checked(model: type[T], raw: Any, path: KeyPath, findings: Findings) -> T |
         errors = refused.errors(include_url=False)
     for error in errors:
         findings.problem((*path, *error["loc"]), complain(model, error))
-    bad = {error["loc"][0] for error in errors if error["loc"]}
-    try:
-        return model.model_validate({key: value for key, value in raw.items() if key not in bad})
-    except ValidationError:
-        return None
+    return mended(model, raw, [error["loc"] for error in errors])
 
 
 def _names(raw: Any) -> frozenset[str]:
