@@ -56,6 +56,7 @@ def samples() -> None:
         "dirty_bucket",
         sa.Column("host", sa.Text, nullable=False),
         sa.Column("bucket", Moment, nullable=False),
+        sa.Column("not_before", Moment),
         sa.PrimaryKeyConstraint("host", "bucket", name="dirty_bucket_pkey"),
     )
     op.create_table(
@@ -239,6 +240,7 @@ def alerts() -> None:
         sa.Column("value", sa.Double),
         sa.Column("baseline", sa.Double),
         sa.Column("annotations", JSONB, nullable=False),
+        sa.Column("excluded", JSONB, nullable=False),
         sa.PrimaryKeyConstraint("fingerprint", name="alert_pkey"),
     )
     op.create_table(

@@ -12,14 +12,14 @@ depends_on = None
 # Their names and columns are a promise (docs/schema.md): boards and people's own queries rest on them.
 VIEWS = {
     "v_pool_figures": """
-        SELECT at AS "time", pool, service, ready, starting, leaving, target, running, queue_depth, gpu_utilization,
+        SELECT at, pool, service, ready, starting, leaving, target, running, queue_depth, gpu_utilization,
                kv_cache_usage, kv_cache_hit_rate, prompt_tokens_per_second, generation_tokens_per_second,
                tokens_per_gpu_per_second, ttft_p95_seconds, tpot_p95_seconds, e2e_p99_seconds,
                cost_per_million_tokens
         FROM pool_figure
     """,
     "v_usage": """
-        SELECT bucket AS "time", pool,
+        SELECT bucket, pool,
                sum(prompt_tokens) AS prompt_tokens,
                sum(cached_prompt_tokens) AS cached_prompt_tokens,
                sum(generation_tokens) AS generation_tokens,
@@ -32,9 +32,9 @@ VIEWS = {
         GROUP BY bucket, pool
     """,
     "v_decisions": """
-        SELECT d.at AS "time", d.id, d.pool, d.current, d.ready, d.starting, d.leaving, d.wanted, d.target, d.mode,
+        SELECT d.at, d.id, d.pool, d.current, d.ready, d.starting, d.leaving, d.wanted, d.target, d.mode,
                d.reason, array_to_string(d.limits, ', ') AS limits, d.signals, d.may_change_at,
-               done.actions IS NOT NULL AS changed, done.actions
+               done.actions IS NOT NULL AS acted, done.actions
         FROM decision d
         LEFT JOIN LATERAL (
             SELECT string_agg(a.kind || ' ' || a.replica || coalesce(' (' || a.outcome || ')', ''), ', ' ORDER BY a.id)
@@ -50,7 +50,7 @@ VIEWS = {
         FROM replica
     """,
     "v_alerts": """
-        SELECT since AS "time", rule, labels, phase, starts_at, ends_at, value, baseline,
+        SELECT since, rule, labels, phase, starts_at, ends_at, value, baseline,
                annotations ->> 'summary' AS summary, annotations ->> 'summary_zh' AS summary_zh
         FROM alert
     """,

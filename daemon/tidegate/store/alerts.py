@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import RowMapping, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from tidegate.model.alert import AlertPhase, AlertState, Notice
-from tidegate.store.codec import alert_from, alert_json
+from tidegate.model.alert import AlertState, Notice
+from tidegate.store.codec import alert_from, alert_json, alert_of
 from tidegate.store.database import Database
 from tidegate.store.schema import alert, notice
 
@@ -25,7 +25,7 @@ class StoredAlerts:
         """Every alert that was ever active, by fingerprint."""
         with self._database.begin() as connection:
             rows = connection.execute(select(alert).order_by(alert.c.fingerprint)).mappings().all()
-        return [AlertState(**{**row, "phase": AlertPhase(row["phase"])}) for row in rows]
+        return [alert_of(row) for row in rows]
 
     def save(self, states: Sequence[AlertState], notices: Sequence[Notice]) -> None:
         """Write states and enqueue notices, one transaction; a notice that is known already is not sent again."""

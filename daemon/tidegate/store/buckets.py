@@ -64,9 +64,14 @@ def touched(at: datetime) -> frozenset[datetime]:
     return frozenset((bucket_of(at - HOLE), bucket_of(at), bucket_of(at + HOLE)))
 
 
+def closing(bucket: datetime) -> datetime:
+    """When the bucket is over even if no later sample says so."""
+    return bucket + BUCKET + HOLE
+
+
 def settled(bucket: datetime, border: Border, now: datetime) -> bool:
     """True when only a late report can still change the bucket."""
-    return border.after is not None or now >= bucket + BUCKET + HOLE
+    return border.after is not None or now >= closing(bucket)
 
 
 def fill(
@@ -84,7 +89,7 @@ def _holed(bucket: datetime, samples: Sequence[HostReading], border: Border, now
         moments.insert(0, border.before)
     if border.after is not None:
         moments.append(border.after)
-    elif now >= bucket + BUCKET + HOLE:
+    elif now >= closing(bucket):
         moments.append(bucket + BUCKET)
     return any(later - earlier > HOLE for earlier, later in pairwise(moments))
 

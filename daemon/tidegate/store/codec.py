@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.model.alert import AlertPhase, AlertState
 from tidegate.model.decision import UsedSignal
-from tidegate.model.fleet import Idle, PoolName, ServiceName, Signal, Value
+from tidegate.model.fleet import Idle, PoolName, ReplicaId, ServiceName, Signal, Value
 from tidegate.model.memory import MEMORY_VERSION, Memory, PoolMemory, ServiceMemory
 from tidegate.model.reading import Gap, Missing
 
@@ -57,6 +57,7 @@ def memory_json(memory: Memory) -> Json:
                 "next_serial": pool.next_serial,
                 "failed_until": _text(pool.failed_until),
                 "failures": pool.failures,
+                "counted": list(pool.counted),
             }
             for name, pool in memory.pools.items()
         },
@@ -82,6 +83,7 @@ def memory_from(data: Json) -> Memory | None:
                 next_serial=pool["next_serial"],
                 failed_until=_moment(pool["failed_until"]),
                 failures=pool["failures"],
+                counted=tuple(map(ReplicaId, pool["counted"])),
             )
             for name, pool in data["pools"].items()
         },
@@ -101,14 +103,20 @@ def alert_json(state: AlertState) -> Json:
         "value": state.value,
         "baseline": state.baseline,
         "annotations": dict(state.annotations),
+        "excluded": [[_text(start), _text(end)] for start, end in state.excluded],
     }
 
 
 def alert_from(data: Json) -> AlertState:
     """What `alert_json` wrote."""
-    moments = {name: _moment(data[name]) for name in ("starts_at", "ends_at")}
-    since = datetime.fromisoformat(data["since"])
-    return AlertState(**{**data, **moments, "since": since, "phase": AlertPhase(data["phase"])})
+    moments = {name: _moment(data[name]) for name in ("since", "starts_at", "ends_at")}
+    return alert_of({**data, **moments})
+
+
+def alert_of(row: Mapping[Any, Any]) -> AlertState:
+    """An alert of its columns: as JSON but for its own moments."""
+    excluded = tuple((datetime.fromisoformat(start), datetime.fromisoformat(end)) for start, end in row["excluded"])
+    return AlertState(**{**row, "phase": AlertPhase(row["phase"]), "excluded": excluded})
 
 
 def _text(at: datetime | None) -> str | None:

@@ -19,8 +19,9 @@ from tidegate.store.buckets import touched
 from tidegate.store.database import Database
 from tidegate.store.layouts import Layouts
 from tidegate.store.locks import lock_host
+from tidegate.store.marks import mark
 from tidegate.store.pack import pack, unpack
-from tidegate.store.schema import dirty_bucket, report
+from tidegate.store.schema import report
 from tidegate.wire import Accepted, Layout, Report
 
 _PAGE = 500
@@ -127,9 +128,7 @@ def _write(connection: Connection, host: HostName, fresh: Sequence[Fresh], recei
         for row in fresh
     ]
     connection.execute(insert(report), rows)
-    buckets = sorted({bucket for row in fresh for bucket in touched(row.at)})
-    marks = [{"host": host, "bucket": bucket} for bucket in buckets]
-    connection.execute(insert(dirty_bucket).on_conflict_do_nothing(), marks)
+    mark(connection, host, {bucket for row in fresh for bucket in touched(row.at)})
 
 
 def _tell(host: HostName, fresh: Sequence[Fresh]) -> None:

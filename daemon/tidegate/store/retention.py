@@ -25,6 +25,9 @@ class Pruned:
     partitions: tuple[str, ...]
     rows: int
 
+    def __str__(self) -> str:
+        return f"{len(self.partitions)} days of reports ({', '.join(self.partitions) or 'none'}), {self.rows} rows"
+
 
 class Retention:
     """Keeps the store from growing without end; may be stopped anywhere and run again."""
@@ -32,11 +35,11 @@ class Retention:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def prune(self, now: datetime, retention: timedelta) -> Pruned:
+    def prune(self, now: datetime, retention: timedelta) -> Pruned | None:
         """Drop reports of days that ended more than `retention` ago, and rows as old of what grows with every tick.
 
         Decisions with an action, usage and replicas stay: they are the history that is asked for later.
-        Raises Transient when a reader stands in the way.
+        None when nothing was so old. Raises Transient when a reader stands in the way.
         """
         before = now - retention
         self._note(before)
@@ -45,7 +48,7 @@ class Retention:
         rows = self._delete(decision, (decision.c.at < before) & idle)
         rows += self._delete(pool_figure, pool_figure.c.at < before)
         rows += self._delete(layout, layout.c.used_at < before - _SPARE)
-        return Pruned(tuple(dropped), rows)
+        return Pruned(tuple(dropped), rows) if dropped or rows else None
 
     def _note(self, before: datetime) -> None:
         """Say first that the days are gone: figures made of them must not be made again of what is left."""

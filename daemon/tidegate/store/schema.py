@@ -62,8 +62,9 @@ dirty_bucket = Table(
     metadata,
     Column("host", Text, primary_key=True),
     Column("bucket", _Moment, primary_key=True),
+    Column("not_before", _Moment),
 )
-"""Five-minute buckets whose usage has to be worked out again."""
+"""Five-minute buckets whose usage has to be worked out again: now, or (to close them) at `not_before`."""
 
 horizon = Table(
     "horizon",
@@ -252,6 +253,7 @@ alert = Table(
     Column("value", Double),
     Column("baseline", Double),
     Column("annotations", JSONB, nullable=False),
+    Column("excluded", JSONB, nullable=False),
 )
 
 notice = Table(

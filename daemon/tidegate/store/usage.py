@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, func, select
 
 from tidegate.model.fleet import PoolName
 from tidegate.model.reading import EngineName, HostName
 from tidegate.model.usage import TokenUsage
-from tidegate.store.buckets import COUNTERS, fill, settled
+from tidegate.store.buckets import COUNTERS, closing, fill, settled
 from tidegate.store.database import Database
 from tidegate.store.layouts import Layouts
 from tidegate.store.locks import lock_host
-from tidegate.store.schema import dirty_bucket, engine, horizon, usage
+from tidegate.store.marks import mark, marked, marked_hosts, postpone, unmark
+from tidegate.store.schema import engine, horizon, usage
 from tidegate.store.shares import Shares
 
 _AT_ONCE = 48
@@ -37,12 +37,14 @@ class StoredUsage:
 
         `pools` says whose an engine is, by "HOST/ENGINE" or "ENGINE", before what the host itself said of it.
         """
+        with self._database.begin() as connection:
+            hosts = marked_hosts(connection, now)
         done: set[datetime] = set()
-        for host in self._dirty_hosts():
+        for host in hosts:
             for _ in range(_ROUNDS):
-                buckets, left = self._round(host, now, pools)
+                buckets, more = self._round(host, now, pools)
                 done |= buckets
-                if not left:
+                if not more:
                     break
         return len(done)
 
@@ -59,27 +61,21 @@ class StoredUsage:
             rows = connection.execute(query).mappings().all()
         return [TokenUsage(**row) for row in rows]
 
-    def _dirty_hosts(self) -> Sequence[HostName]:
-        query = select(dirty_bucket.c.host).distinct().order_by(dirty_bucket.c.host)
-        with self._database.begin() as connection:
-            return [HostName(name) for name in connection.execute(query).scalars()]
-
     def _round(self, host: HostName, now: datetime, pools: Mapping[str, PoolName]) -> tuple[set[datetime], bool]:
-        """One transaction's worth of a host's buckets: which were worked out, and whether more wait."""
+        """One transaction's worth of a host's buckets: which were worked out, and whether more may wait."""
         with self._database.begin() as connection:
             lock_host(connection, host)
-            marked = _marked(connection, host)
+            buckets = marked(connection, host, now, _AT_ONCE)
             shares = Shares(connection, self._layouts, host)
             work = _Work(shares, _kept_from(connection), _owners(connection, host, pools), now)
-            results = {bucket: work.bucket(bucket) for bucket in marked}
-            closed = [bucket for bucket, result in results.items() if result.settled]
-            connection.execute(delete(dirty_bucket).where(_of(host), dirty_bucket.c.bucket.in_(closed)))
+            results = {bucket: work.bucket(bucket) for bucket in buckets}
+            unmark(connection, host, [bucket for bucket, result in results.items() if result.settled])
+            open_ones = [bucket for bucket, result in results.items() if not result.settled]
+            postpone(connection, host, {bucket: closing(bucket) for bucket in open_ones})
             followers = {after for result in results.values() for after in result.followers} - results.keys()
-            if followers:
-                marks = [{"host": host, "bucket": bucket} for bucket in sorted(followers)]
-                connection.execute(insert(dirty_bucket).on_conflict_do_nothing(), marks)
+            mark(connection, host, followers)
         done = {bucket for bucket, result in results.items() if result.worked}
-        return done, bool(followers) or (len(marked) == _AT_ONCE and bool(closed))
+        return done, bool(followers) or len(buckets) == _AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +112,6 @@ class _Work:
         fresh = after.keys() - before.keys()
         followers = self.shares.following(bucket, moved | fresh)
         return _Result(worked=True, settled=settled(bucket, border, self.now), followers=followers)
-
-
-def _of(host: HostName) -> ColumnElement[bool]:
-    return dirty_bucket.c.host == host
-
-
-def _marked(connection: Connection, host: HostName) -> Sequence[datetime]:
-    query = select(dirty_bucket.c.bucket).where(_of(host)).order_by(dirty_bucket.c.bucket).limit(_AT_ONCE)
-    return connection.execute(query).scalars().all()
 
 
 def _owners(connection: Connection, host: HostName, pools: Mapping[str, PoolName]) -> Callable[[EngineName], str]:
