@@ -72,6 +72,7 @@ class EmbeddedPostgres:
         self._clock = SystemClock()
         self._child: subprocess.Popen[bytes] | None = None
         self._log_from = 0
+        self._socket_dir: Path | None = None
         self._owns = False
         self._held = contextlib.ExitStack()
 
@@ -112,6 +113,14 @@ class EmbeddedPostgres:
                 self._launch(programs, user)
             self._await_ready()
             self._ensure_database()
+
+    def revive(self) -> bool:
+        """Start the server again when it died; True when it had to. Raises as `start` does."""
+        if self.alive():
+            return False
+        _log.warning("database is gone, starting it again", folder=str(self._home.path))
+        self.start()
+        return True
 
     def stop(self) -> None:
         """Stop the server (fast: open transactions are undone), unless it is another's; let go of everything."""
@@ -162,11 +171,11 @@ class EmbeddedPostgres:
     def _launch(self, programs: Path, user: ServerUser) -> None:
         before = read_pid_file(self._home.data)
         clear_stale_pid_file(self._home.data)
-        self._home.forget_socket_dir(before.socket_dir if before else None)
         self._home.turn_log()
         self._home.admit(user)
         settings = _SETTINGS | ({} if self._durable else _CARELESS)
-        settings["unix_socket_directories"] = str(self._home.socket_dir(user))
+        self._socket_dir = self._home.socket_dir(user, before.socket_dir if before else self._socket_dir)
+        settings["unix_socket_directories"] = str(self._socket_dir)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self._log_from = self._home.log.stat().st_size if self._home.log.exists() else 0
         command = [str(programs / "postgres"), "-D", str(self._home.data), *options]

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pwd
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,13 +76,19 @@ class Home:
                     wait()
             yield file
 
-    def socket_dir(self, user: ServerUser) -> Path:
-        """A 0700 folder for the socket: in here, or a short-named one elsewhere when this path is too long."""
+    def socket_dir(self, user: ServerUser, last: Path | None) -> Path:
+        """A 0700 folder for the socket: in here, or a short-named one elsewhere when this path is too long.
+
+        The `last` one is used again where it still is ours, so that clients find a restarted server.
+        """
         own = self.path / "socket"
         if len(os.fsencode(own / _SOCKET_NAME)) <= _SOCKET_LIMIT:
             own.mkdir(mode=0o700, exist_ok=True)
             _give(own, user)
             return own
+        if last is not None and _is_ours(last, user):
+            return last
+        self.forget_socket_dir(last)
         for base in (os.environ.get("XDG_RUNTIME_DIR", ""), "/run", "/tmp"):  # noqa: S108 - mkdtemp makes it ours alone
             if base and os.access(base, os.W_OK) and (not user.assumed or barrier(Path(base), user) is None):
                 made = Path(tempfile.mkdtemp(prefix=_SHORT, dir=base))
@@ -141,6 +148,16 @@ class Home:
         """The major version that made the data; None when there is none yet."""
         version = self.data / "PG_VERSION"
         return int(version.read_text(encoding="utf-8").split(".")[0]) if version.exists() else None
+
+
+def _is_ours(folder: Path, user: ServerUser) -> bool:
+    """True when nobody but the server's user can have put anything there."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    private = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700
+    return private and status.st_uid == user.uid and folder.name.startswith(_SHORT)
 
 
 def _own_name() -> str:
