@@ -28,8 +28,8 @@ PRUNE_EVERY = timedelta(hours=1)
 _ROLL_UP_CALLS = 20
 """One call is bounded; a backlog after an outage is worked off over several runs of the job."""
 
-Prune = Callable[[datetime, timedelta], object]
-"""Drop what is older than the retention, at `now`; answers what was dropped, or nothing."""
+Prune = Callable[[datetime, timedelta], str]
+"""Drop what is older than the retention, at `now`; answers what was dropped in words, empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Jobs:
         """Drop raw reports beyond the retention."""
         dropped = self.prune(self.clock.now(), self.current.settings.controller.retention)
         if dropped:
-            _log.info("old reports dropped", what=str(dropped))
+            _log.info("old data dropped", what=dropped)
 
 
 def _per_million(line: CostOverview) -> Decimal | Missing:

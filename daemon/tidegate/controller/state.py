@@ -58,6 +58,11 @@ class State:
             config_reload_ok=self._current.reload_ok,
         )
 
+    def summary(self) -> str:
+        """The fleet in one line, for systemd."""
+        pools = self._overview.pools
+        return ", ".join(f"{p.policy.name} {p.figures.ready}/{p.figures.target}" for p in pools) or "no pools"
+
     def show(
         self,
         gathered: Gathered,

@@ -64,6 +64,7 @@ def render(overview: Overview, now: datetime, ready: tuple[bool, str], language:
         span=lambda span: span_text(span, words),
         figures=lambda pool: figure_rows(pool, overview.currency, words),
         boxes=boxes,
+        cost_lines=[*overview.cost.pools, overview.cost.burst, overview.cost.total] if overview.cost else [],
         signal=lambda used: signal_text(used, words),
         states=lambda pool: state_counts(pool, overview, words),
     )

@@ -17,6 +17,7 @@ class Bell:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiters: dict[HostName, set[_Waiter]] = {}
+        self.closed = False
 
     def listen(self, host: HostName) -> asyncio.Event:
         """An event that the next ring for the host sets; call on the event loop, and `leave` afterwards."""
@@ -42,8 +43,9 @@ class Bell:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
-    def ring_all(self) -> None:
-        """Wake everyone: the server is about to stop."""
+    def close(self) -> None:
+        """Wake everyone for good: the server is about to stop, and nobody shall wait any more."""
         with self._lock:
+            self.closed = True
             hosts = list(self._waiters)
         self.ring(hosts)

@@ -95,6 +95,8 @@ async def _newer(api: ControllerApi, bell: Bell, host: HostName, after: tuple[in
             found = await run_in_threadpool(api.desired, host)
             if (found.epoch, found.revision) > after:
                 return found
+            if bell.closed:
+                return None
             await asyncio.wait_for(event.wait(), max(0.0, until - loop.time()))
         except TimeoutError:
             return None

@@ -1,0 +1,26 @@
+"""`tidegate controller`: keep the time series, decide, act, count the cost, raise alerts, serve the status page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def controller(
+    config: Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")],
+) -> None:
+    """Run the controller until SIGTERM; SIGHUP reads the file again. Exit 78: the configuration is wrong."""
+    from tidegate.config.load import load
+    from tidegate.controller.wiring import run
+    from tidegate.runtime.clock import clock_from_environment
+    from tidegate.runtime.lifecycle import Lifecycle
+    from tidegate.runtime.log import configure
+
+    settings = load(config)
+    configure(settings.log_level)
+    clock = clock_from_environment()
+    lifecycle = Lifecycle(clock)
+    lifecycle.install()
+    run(settings, lambda: load(config), clock, lifecycle)
