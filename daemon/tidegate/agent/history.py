@@ -19,9 +19,9 @@ def stall_after(interval: timedelta) -> timedelta:
 
 
 def trimmed(readings: Sequence[EngineReading], now: datetime, keep: timedelta) -> tuple[EngineReading, ...]:
-    """The readings of the last `keep`, and the one before them: a window begins at a reading."""
-    older = [reading for reading in readings if reading.at < now - keep]
-    return (*older[-1:], *(reading for reading in readings if reading.at >= now - keep))
+    """The readings of the last `keep`, from the reading at its beginning or else the one before it."""
+    older = [reading for reading in readings if reading.at <= now - keep]
+    return (*older[-1:], *(reading for reading in readings if reading.at > now - keep))
 
 
 def stalled(readings: Sequence[EngineReading], bound: timedelta) -> bool:
