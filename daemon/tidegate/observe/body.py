@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from tidegate.model.reading import EngineName, EngineReading, EngineState
@@ -23,9 +24,10 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
 def read_body(
     name: EngineName, body: bytes, at: datetime, content_type: str | None = None, limits: Limits = LIMITS
 ) -> EngineReading:
-    """Read a body that arrived at `at`; `content_type` as the server gave it, None when not known.
+    """Read a body that arrived at `at`; `content_type` as the server gave it, None when it came from elsewhere.
 
-    A body that was cut gives neither counters nor gauges: what is not in it is not zero.
+    A body that was cut gives neither counters nor gauges: what is not in it is not zero. Over HTTP a length tells
+    that; of a file that was cut between two lines nothing does, so its last family is not used.
     """
     if len(body) > limits.body_bytes:
         return failed(name, at, EngineState.MALFORMED, f"the body is over {limits.body_bytes} bytes: not read")
@@ -43,6 +45,10 @@ def read_body(
     if dialect is None:
         state, problem = _no_engine(exposition)
         return failed(name, at, state, problem, *skipped)
+    doubts: tuple[str, ...] = ()
+    if content_type is None and exposition.last in dialect.wanted - dialect.ends_with:
+        doubts = (f"{exposition.last} ends a body that may be cut after any of its lines: it is not used",)
+        exposition = _without(exposition, exposition.last)
     content = dialect.read(exposition)
     nothing = () if content.gauges or content.counters else (f"{dialect.title} shows none of the figures read here",)
     return EngineReading(
@@ -56,8 +62,13 @@ def read_body(
         started=content.started,
         model=content.model,
         hints=content.hints,
-        problems=(*nothing, *skipped, *content.problems),
+        problems=(*nothing, *skipped, *doubts, *content.problems),
     )
+
+
+def _without(exposition: Exposition, name: str) -> Exposition:
+    samples = {other: found for other, found in exposition.samples.items() if other != name}
+    return replace(exposition, samples=samples, spoiled=exposition.spoiled | {name})
 
 
 def failed(

@@ -51,6 +51,8 @@ class Exposition:
     spoiled: frozenset[str] = frozenset()
     """The names that are absent for that reason."""
     skipped: Mapping[Skip, int] = field(default_factory=dict)
+    last: str = ""
+    """The name of the body's last line when that is a sample and nothing says that it is the end."""
     whole: bool = True
     """False when the body was cut: its last line does not end, or an OpenMetrics body lacks `# EOF`."""
 
@@ -86,7 +88,13 @@ def parse(
         end is not None or (body.endswith(b"\n") and not _is_openmetrics(text, present, content_type))
     )
     samples = {name: found for name, found in reader.samples.items() if name not in reader.spoiled}
-    return Exposition(samples, present, frozenset(reader.spoiled), reader.skipped, whole)
+    last = _name_of(text.rstrip().rpartition("\n")[2]) if end is None else ""
+    return Exposition(samples, present, frozenset(reader.spoiled), reader.skipped, last, whole)
+
+
+def _name_of(line: str) -> str:
+    match = _HEAD.match(line)
+    return normalise(match[1] or match[2]) if match else ""
 
 
 def _is_openmetrics(text: str, present: frozenset[str], content_type: str) -> bool:

@@ -44,6 +44,8 @@ class Dialect:
     title: str
     wanted: frozenset[str]
     """Normalised names of the samples that `read` looks at."""
+    ends_with: frozenset[str]
+    """Those of them that a whole page is known to end with."""
     recognises: Callable[[Set[str]], bool]
     """Whether a body with these (normalised) sample names is this engine's."""
     read: Callable[[Exposition], Content]

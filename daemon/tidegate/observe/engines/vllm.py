@@ -189,4 +189,5 @@ def _hints(exposition: Exposition) -> tuple[str, ...]:
     return (version, *traits) if version else traits
 
 
-VLLM = Dialect(EngineKind.VLLM, "vLLM", _wanted(), recognises, read)
+# The server's `http_` families come last; before the first request, with several processes, this one does.
+VLLM = Dialect(EngineKind.VLLM, "vLLM", _wanted(), frozenset({REJECTED}), recognises, read)

@@ -1,0 +1,204 @@
+"""Scrape one engine's metrics page over HTTP: every outcome is a reading, with a named state and words for a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from urllib.parse import urljoin, urlsplit
+
+import httpcore
+
+import tidegate
+from tidegate.model.reading import EngineName, EngineReading, EngineState
+from tidegate.model.target import EngineTarget
+from tidegate.observe.body import excerpt, failed, read_body
+from tidegate.observe.deadline import Deadline, DeadlineBackend
+from tidegate.observe.textformat import LIMITS
+from tidegate.runtime.clock import Clock, SystemClock
+
+__all__ = ["EngineScraper", "read_body"]
+
+_REAL = SystemClock()
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
+_MOST_REDIRECTS = 3
+_HEADERS = {
+    # SGLang answers an OpenMetrics request with sample names that its own TYPE lines do not know.
+    "Accept": "text/plain;version=0.0.4",
+    # llama.cpp stopped generating when its page was compressed each second (llama.cpp#29104).
+    "Accept-Encoding": "identity",
+    "User-Agent": f"tidegate/{tidegate.__version__}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes
+    """Whole, or already over the limit."""
+
+
+class _Failure(Exception):  # noqa: N818 - named for what it tells
+    """No answer: the state, and why."""
+
+    def __init__(self, state: EngineState, problem: str) -> None:
+        super().__init__(problem)
+        self.state, self.problem = state, problem
+
+
+class EngineScraper:
+    """The `EngineReader` over HTTP; several threads may use it at once.
+
+    `timeout` is the whole of a scrape in real seconds, `keep_alive` how long an idle connection is kept: longer than
+    the interval, or each scrape connects anew.
+    """
+
+    def __init__(self, timeout: timedelta, clock: Clock, keep_alive: timedelta = timedelta(seconds=120)) -> None:
+        self._seconds = timeout.total_seconds()
+        self._clock = clock
+        self._deadline = Deadline()
+        self._pool = httpcore.ConnectionPool(
+            max_connections=None,
+            keepalive_expiry=keep_alive.total_seconds(),
+            network_backend=DeadlineBackend(self._deadline),
+        )
+
+    def read(self, target: EngineTarget, now: datetime) -> EngineReading:
+        """Scrape the target; the reading's time is that of the answer's arrival. Never raises."""
+        began, began_real = self._clock.monotonic(), _REAL.monotonic()
+        outcome: _Answer | _Failure
+        try:
+            _check_token(target.token)
+            with self._deadline.within(self._seconds):
+                outcome = self._fetch(target)
+        except _Failure as failure:
+            outcome = failure
+        except _ERRORS as error:
+            outcome = _explain(error, target.url, self._seconds)
+        at = now + timedelta(seconds=self._clock.monotonic() - began)
+        return replace(_reading(target.name, outcome, at), duration_seconds=_REAL.monotonic() - began_real)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    def _fetch(self, target: EngineTarget) -> _Answer:
+        """Follow redirects, but to the same server only: the token is for nobody else."""
+        url = target.url
+        for _ in range(_MOST_REDIRECTS + 1):
+            _check_address(url)
+            answer = self._get(url, target.token)
+            location = answer.headers.get("location")
+            if answer.status not in _REDIRECTS or location is None:
+                return answer
+            there = urljoin(url, location)
+            if _server(there) != _server(url):
+                problem = f"redirects to another server ({_shown(there)}): give the engine's own address"
+                raise _Failure(EngineState.MALFORMED, problem)
+            url = there
+        raise _Failure(EngineState.MALFORMED, f"more than {_MOST_REDIRECTS} redirects from {_shown(target.url)}")
+
+    def _get(self, url: str, token: str) -> _Answer:
+        headers = _HEADERS | ({"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            return self._once(url, headers)
+        except (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError):
+            # An idle connection that the server closed at this moment. A scrape is a GET: once more does no harm.
+            return self._once(url, headers)
+
+    def _once(self, url: str, headers: Mapping[str, str]) -> _Answer:
+        body = bytearray()
+        with self._pool.stream("GET", url, headers=list(headers.items())) as response:
+            answered = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+            try:
+                for part in response.iter_stream():
+                    body += part
+                    if len(body) > LIMITS.body_bytes:
+                        break
+            except (httpcore.ReadError, httpcore.RemoteProtocolError) as error:
+                problem = f"the connection ended after {len(body)} bytes of the body: nothing of it is used"
+                raise _Failure(EngineState.TRUNCATED, problem) from error
+        return _Answer(response.status, answered, bytes(body))
+
+
+_ERRORS = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    OSError,
+    ValueError,  # a redirect to what is no address
+)
+_REDIRECTS = (301, 302, 303, 307, 308)
+_STATUSES = {
+    401: (EngineState.UNAUTHORIZED, "it wants a token: give one in the engine's entry of the configuration"),
+    403: (EngineState.UNAUTHORIZED, "it refuses the token: correct it in the engine's entry of the configuration"),
+    404: (EngineState.DISABLED, "no metrics at this path: correct it, or start SGLang with --enable-metrics"),
+    501: (EngineState.DISABLED, "metrics are off: start llama.cpp with --metrics"),
+    503: (EngineState.STARTING, "loading its model, or its core is down"),
+}
+
+
+def _reading(name: EngineName, outcome: _Answer | _Failure, at: datetime) -> EngineReading:
+    if isinstance(outcome, _Failure):
+        return failed(name, at, outcome.state, outcome.problem)
+    if outcome.status in _STATUSES:
+        state, problem = _STATUSES[outcome.status]
+        return failed(name, at, state, f"HTTP {outcome.status}: {problem}")
+    if outcome.status not in (200, 204):
+        problem = f"HTTP {outcome.status} instead of metrics: {excerpt(outcome.body) or 'no words with it'}"
+        return failed(name, at, EngineState.MALFORMED, problem)
+    encoding = outcome.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        return failed(name, at, EngineState.MALFORMED, f"the body is compressed ({encoding!r}) though that is refused")
+    return read_body(name, outcome.body, at, outcome.headers.get("content-type"))
+
+
+def _explain(error: Exception, url: str, seconds: float) -> _Failure:
+    """What an error of the network means for the engine."""
+    shown = _shown(url)
+    match error:
+        case httpcore.ConnectTimeout():
+            return _Failure(EngineState.UNREACHABLE, f"no connection to {shown} within {seconds:g} s: is the host up?")
+        case httpcore.TimeoutException():
+            problem = f"{shown} takes connections but gives no whole answer within {seconds:g} s"
+            return _Failure(EngineState.HANGING, problem)
+        case httpcore.LocalProtocolError():  # its text may hold the token
+            return _Failure(EngineState.UNREACHABLE, f"no request can be made to {shown}: check its address and token")
+        case httpcore.RemoteProtocolError() if "disconnected" in str(error):
+            return _Failure(EngineState.UNREACHABLE, f"{shown} hangs up without an answer: is it going down?")
+        case httpcore.ProtocolError():
+            return _Failure(EngineState.MALFORMED, f"{shown} does not speak HTTP: is it the right port?")
+    why = _ERRNO.sub("", str(error)) or type(error).__name__
+    if "refused" in why:
+        why = "connection refused: nothing listens there"
+    return _Failure(EngineState.UNREACHABLE, f"{shown}: {why}")
+
+
+def _check_address(url: str) -> None:
+    """Refuse what is no address before the network sees it."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable():
+        raise _Failure(EngineState.UNREACHABLE, "the address is not one of http or https: correct it")
+
+
+def _check_token(token: str) -> None:
+    if not token.isascii() or not token.isprintable():
+        raise _Failure(EngineState.UNAUTHORIZED, "the token has characters that no token has: correct its file")
+
+
+def _server(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _shown(url: str) -> str:
+    """The address without user, password and query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

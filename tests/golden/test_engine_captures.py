@@ -1,0 +1,252 @@
+"""Pages of real engines: the figures that are known to be true of them, and the states of those that are not read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tidegate.model.reading import EngineKind, EngineName, EngineReading, EngineState, Gap, Missing, Number
+from tidegate.model.window import EngineWindow, Figure, engine_window, figures
+from tidegate.observe.body import read_body
+from tidegate.observe.engines import WANTED
+from tidegate.observe.textformat import normalise, parse
+
+_AT = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
+_SMALL = Path(__file__).parents[1] / "captures"
+_VLLM_PAIRS = ("vllm-0.32.0/load", "vllm-0.32.0-dp2/load", "vllm-0.32.0-pd/prefill", "vllm-0.32.0-pd/decode")
+_VLLM_SINGLES = ("idle", "after-load", "after-restart", "frozen-1", "openmetrics")
+
+
+def read(path: Path, seconds: float = 0.0) -> EngineReading:
+    return read_body(EngineName("e"), path.read_bytes(), _AT + timedelta(seconds=seconds))
+
+
+def window(*readings: EngineReading) -> EngineWindow:
+    found = engine_window(readings)
+    assert isinstance(found, EngineWindow)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    first: EngineReading
+    second: EngineReading
+    truth: dict[str, Any]
+
+
+@pytest.fixture(params=_VLLM_PAIRS)
+def pair(request: pytest.FixtureRequest, shared: Path) -> Pair:
+    captures = shared / "captures"
+    known = json.loads((captures / "truth.json").read_text())[request.param]
+    return Pair(
+        read(captures / f"{request.param}-a.prom"),
+        read(captures / f"{request.param}-b.prom", known["interval"]),
+        known["truth"],
+    )
+
+
+def test_the_figures_of_a_real_pair_are_the_true_ones(pair: Pair) -> None:
+    """Within 1 %, quantiles within 2 %; what is null there is missing here."""
+    found = figures([pair.first, pair.second])
+
+    assert pair.second.kind == pair.truth["engine"]
+    wrong = {
+        name: (found[Figure(name)], true)
+        for name, true in pair.truth.items()
+        if name != "engine" and not _agrees(found[Figure(name)], true, 0.02 if "_p" in name else 0.01)
+    }
+    assert wrong == {}
+
+
+def _agrees(found: Number, true: float | None, tolerance: float) -> bool:
+    if true is None or isinstance(found, Missing):
+        return true is None and isinstance(found, Missing)
+    return found == pytest.approx(true, rel=tolerance)
+
+
+def test_a_real_pair_gives_no_problem(pair: Pair) -> None:
+    """Nothing is skipped, doubted or lost."""
+    found = window(pair.first, pair.second)
+
+    assert (pair.first.problems, pair.second.problems) == ((), ())
+    assert (found.partial, found.progressing, found.notes) == (False, True, ())
+    assert pair.second.hints[0] == "vLLM >= 0.32"
+    assert pair.second.model == "tiny"
+
+
+def test_ranks_are_kept_apart(shared: Path) -> None:
+    """Two data parallel ranks in one page."""
+    found = read(shared / "captures/vllm-0.32.0-dp2/load-b.prom")
+
+    assert {rank for _, rank in found.gauges} == {rank for _, rank in found.counters} == {"0", "1"}
+    assert found.started is None
+
+
+def test_gauges_that_do_not_exist_yet_are_not_zero(shared: Path) -> None:
+    """With several processes the page has no gauge before the first request."""
+    found = figures([read(shared / "captures/vllm-0.32.0-dp2/load-a.prom")])
+
+    assert found[Figure.RUNNING] == found[Figure.QUEUE_DEPTH] == Missing(Gap.NOT_SUPPORTED)
+
+
+@pytest.mark.parametrize("name", _VLLM_SINGLES)
+def test_one_page_gives_gauges_and_no_rate(name: str, shared: Path) -> None:
+    """An idle engine's zeros are zeros; what needs two looks says so."""
+    reading = read(shared / f"captures/vllm-0.32.0/{name}.prom")
+    found = figures([reading])
+
+    assert (reading.kind, reading.state, reading.problems) == (EngineKind.VLLM, EngineState.READY, ())
+    assert {found[Figure.RUNNING], found[Figure.QUEUE_DEPTH]} == ({5.0, 10.0} if "frozen" in name else {0.0})
+    rates = [value for figure, value in found.items() if figure not in _GAUGES]
+    assert set(rates) == {Missing(Gap.ONE_SCRAPE)}
+
+
+_GAUGES = (Figure.RUNNING, Figure.QUEUE_DEPTH, Figure.KV_CACHE_USAGE)
+
+
+def test_a_restart_gives_lower_bounds_and_nothing_negative(shared: Path) -> None:
+    """The second process has counted 21 requests since its start."""
+    readings = [
+        read(shared / "captures/vllm-0.32.0/after-load.prom"),
+        read(shared / "captures/vllm-0.32.0/after-restart.prom", 15.0),
+    ]
+    found = figures(readings)
+
+    assert window(*readings).notes == ("lower bounds: the engine restarted",)
+    assert window(*readings).partial
+    assert found[Figure.FINISHED] == 21.0
+    assert all(isinstance(value, Missing) or value >= 0 for value in found.values())
+
+
+def test_a_frozen_engine_is_not_progressing(shared: Path) -> None:
+    """It answers 200, and its gauges stand still."""
+    readings = [
+        read(shared / "captures/vllm-0.32.0/frozen-1.prom"),
+        read(shared / "captures/vllm-0.32.0/frozen-2.prom", 15.0),
+    ]
+    found = figures(readings)
+
+    assert not window(*readings).progressing
+    assert {found[name] for name in _GAUGES} == {Missing(Gap.STALE)}
+
+
+def test_statistics_that_are_off_are_disabled(shared: Path) -> None:
+    """With the flag to leave out."""
+    found = read(shared / "captures/vllm-0.32.0/stats-off.prom")
+
+    assert (found.kind, found.state) == (None, EngineState.DISABLED)
+    assert "--disable-log-stats" in found.problems[0]
+    assert set(figures([found]).values()) == {Missing(Gap.DISABLED)}
+
+
+@pytest.mark.parametrize(
+    ("folder", "word"),
+    [
+        ("sglang-0.5.23", "SGLang"),
+        ("llama.cpp-b11434", "llama.cpp"),
+        ("vllm-router-0.1.17", "vllm-router"),
+        ("sglang-router-0.3.2", "sglang-router"),
+    ],
+)
+def test_other_engines_and_routers_are_told_by_name(folder: str, word: str, shared: Path) -> None:
+    """Recognised as what they are, and not read as vLLM."""
+    pages = sorted((shared / "captures" / folder).glob("*.prom"))
+    assert pages
+
+    for page in pages:
+        found = read(page)
+        assert (found.kind, found.state, found.gauges) == (None, EngineState.MALFORMED, {}), page
+        assert word in found.problems[0]
+
+
+def test_the_body_of_a_refusal_is_quoted(shared: Path) -> None:
+    """llama.cpp says itself what to do."""
+    found = read(shared / "captures/llama.cpp-b11434/metrics-off.json")
+
+    assert found.state is EngineState.MALFORMED
+    assert "Start it with `--metrics`" in found.problems[0]
+
+
+def test_the_parser_agrees_with_prometheus_client_on_every_page(shared: Path) -> None:
+    """Every sample, name, label and value; NaN is NaN."""
+    for page in sorted((shared / "captures").glob("*/*.prom")):
+        ours = {
+            (name, frozenset(sample.labels.items())): repr(sample.value)
+            for name, samples in parse(page.read_bytes()).samples.items()
+            for sample in samples
+        }
+        theirs = {
+            (normalise(sample.name), frozenset(sample.labels.items())): repr(float(sample.value))
+            for family in text_string_to_metric_families(page.read_text())
+            for sample in family.samples
+        }
+        if "llama.cpp" in str(page):  # it declares a counter without `_total`, which prometheus_client then appends
+            theirs = {(_LLAMA.get(name, name), labels): value for (name, labels), value in theirs.items()}
+        assert ours == theirs, page
+
+
+_LLAMA = {"llamacpp_n_tokens_max_total": "llamacpp_n_tokens_max"}
+
+
+@pytest.mark.parametrize(
+    "name", ["vllm-0.32.0/load-b.prom", "vllm-0.32.0-dp2/load-b.prom", "vllm-0.32.0/openmetrics.prom"]
+)
+def test_a_real_page_cut_anywhere_gives_no_number_of_its_own(name: str, shared: Path) -> None:
+    """Every line's end, and places within lines."""
+    whole = (shared / "captures" / name).read_bytes()
+    full = read_body(EngineName("e"), whole, _AT)
+    ends = [end + 1 for end, byte in enumerate(whole) if byte == 10]
+
+    for end in [*ends[:-1:3], *range(7, len(whole), 1009)]:
+        found = read_body(EngineName("e"), whole[:end], _AT)
+        given = {key: value for key, value in found.gauges.items() if not isinstance(value, Missing)}
+        assert given.items() <= full.gauges.items(), end
+        assert found.counters.items() <= full.counters.items(), end
+        assert found.histograms.items() <= full.histograms.items(), end
+
+
+def test_only_a_third_of_a_page_is_looked_at(shared: Path) -> None:
+    """The filter is what makes a scrape cheap: if it stops filtering, this says so."""
+    body = (shared / "captures/vllm-0.32.0/load-b.prom").read_bytes()
+
+    read_samples = sum(map(len, parse(body, WANTED).samples.values()))
+
+    assert 0 < read_samples < sum(map(len, parse(body).samples.values())) / 2
+
+
+# Hand-written pages, always there
+
+
+def test_the_figures_of_the_small_pair() -> None:
+    """In ten seconds: 2000 prompt tokens of which half from the cache, 500 generated, ten requests finished.
+
+    TTFT: 8 of 10 within 0.1 s, all within 1 s; so the median is 0.1 * 5 / 8, and p95 0.1 + 0.9 * 1.5 / 2.
+    """
+    readings = [read(_SMALL / "two-ranks-a.prom"), read(_SMALL / "two-ranks-b.prom", 10.0)]
+    found = {name: value for name, value in figures(readings).items() if not isinstance(value, Missing)}
+
+    assert found == pytest.approx(
+        {
+            "queue_depth": 3.0,
+            "running": 8.0,
+            "kv_cache_usage": 0.75,
+            "kv_cache_hit_rate": 0.5,
+            "prompt_tokens_per_second": 200.0,
+            "cached_tokens_per_second": 100.0,
+            "generation_tokens_per_second": 50.0,
+            "preemptions": 2.0,
+            "finished": 10.0,
+            "aborted": 1.0,
+            "errors": 0.0,
+            "ttft_p50": 0.0625,
+            "ttft_p95": 0.775,
+            "ttft_p99": 0.955,
+        }
+    )
+    assert window(*readings).notes == ()

@@ -1,0 +1,216 @@
+"""A report's vector and layout: whatever a host reading says comes out at the other end as it went in."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.model.reading import (
+    Counter,
+    Distribution,
+    EngineKind,
+    EngineName,
+    EngineReading,
+    EngineState,
+    Gap,
+    Gauge,
+    GpuReading,
+    GpuSurvey,
+    GpuUuid,
+    Histogram,
+    HostName,
+    HostReading,
+    Missing,
+    Number,
+    Rank,
+)
+from tidegate.model.series import SeriesKey, flatten, layout_id, unflatten
+from tidegate.model.vector import decode, encode
+
+_AT = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
+_finite = st.floats(allow_nan=False, allow_infinity=False)
+_numbers = _finite | st.sampled_from(Gap).map(Missing)
+_totals = st.floats(0, 1e12)
+_ranks = st.sampled_from(["0", "1", "7"]).map(Rank)
+
+
+@given(st.lists(_numbers))
+def test_a_vector_keeps_numbers_and_reasons(values: list[Number]) -> None:
+    """Every finite number bit for bit, every reason by name."""
+    assert decode(encode(values)) == tuple(values)
+
+
+@given(st.binary().filter(lambda data: len(data) % 8 == 0))
+def test_any_vector_decodes_to_numbers_or_reasons(data: bytes) -> None:
+    """What is not finite is missing, whoever wrote it."""
+    assert all(isinstance(value, Missing) or math.isfinite(value) for value in decode(data))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_stored_as_missing(value: float) -> None:
+    """And a reader that knows nothing of reasons sees NaN, never a number."""
+    data = encode([1.0, value])
+
+    assert decode(data) == (1.0, Missing(Gap.NOT_FINITE))
+    assert math.isnan(struct.unpack("<2d", data)[1])
+
+
+def test_a_reason_of_a_later_version_is_missing_all_the_same() -> None:
+    """A NaN whose reason has no name here."""
+    later = struct.pack("<Q", int.from_bytes(encode([Missing(Gap.STALE)]), "little") + 100)
+
+    assert decode(later) == (Missing(Gap.NOT_FINITE),)
+
+
+def test_a_vector_of_half_a_number_is_refused() -> None:
+    """Its length is said."""
+    with pytest.raises(ValueError, match="12 bytes"):
+        decode(bytes(12))
+
+
+def test_reasons_keep_their_codes() -> None:
+    """The order of `Gap` is stored: it may grow at its end and nowhere else."""
+    assert [why.value for why in Gap][:12] == [
+        "unreachable",
+        "disabled",
+        "starting",
+        "stale",
+        "not_finite",
+        "not_supported",
+        "reset",
+        "no_traffic",
+        "one_scrape",
+        "malformed",
+        "unauthorized",
+        "not_reported",
+    ]
+    assert encode([Missing(Gap.UNREACHABLE)]).hex() == "010065646974f87f"
+
+
+@st.composite
+def _histograms(draw: st.DrawFn) -> Histogram:
+    bounds = [*sorted(draw(st.sets(st.floats(0.001, 100), min_size=1, max_size=4))), math.inf]
+    counts = sorted(draw(st.lists(_totals, min_size=len(bounds), max_size=len(bounds))))
+    return Histogram(tuple(bounds), tuple(counts), draw(_totals), counts[-1])
+
+
+@st.composite
+def _engines(draw: st.DrawFn, name: str) -> EngineReading:
+    return EngineReading(
+        EngineName(name),
+        draw(st.sampled_from([None, EngineKind.VLLM])),
+        draw(st.sampled_from(EngineState)),
+        _AT + timedelta(seconds=draw(st.integers(-60, 60))),
+        gauges=draw(st.dictionaries(st.tuples(st.sampled_from(Gauge), _ranks), _numbers, max_size=4)),
+        counters=draw(st.dictionaries(st.tuples(st.sampled_from(Counter), _ranks), _totals, max_size=6)),
+        histograms=draw(st.dictionaries(st.tuples(st.sampled_from(Distribution), _ranks), _histograms(), max_size=3)),
+        started=draw(st.none() | st.floats(1e9, 2e9)),
+    )
+
+
+@st.composite
+def _gpus(draw: st.DrawFn, index: int) -> GpuReading:
+    return GpuReading(
+        GpuUuid(f"GPU-{index}"),
+        index,
+        "",
+        draw(st.booleans()),
+        "",
+        draw(_numbers),
+        draw(_numbers),
+        draw(_numbers),
+        draw(_numbers),
+        draw(_numbers),
+        draw(_numbers),
+        draw(_numbers),
+    )
+
+
+@given(st.data())
+def test_a_host_reading_comes_back_as_it_was(data: st.DataObject) -> None:
+    """Through keys, values and the packed vector; words stay behind."""
+    engines = tuple(data.draw(_engines(name)) for name in ("a", "b")[: data.draw(st.integers(0, 2))])
+    gpus = tuple(data.draw(_gpus(index)) for index in range(data.draw(st.integers(0, 2))))
+    reading = HostReading(HostName("h"), _AT, GpuSurvey(data.draw(st.booleans()), "", _AT, gpus=gpus), engines)
+
+    keys, values = flatten(reading)
+
+    assert unflatten(HostName("h"), _AT, keys, decode(encode(values))) == reading
+    assert len(set(keys)) == len(keys)
+
+
+def test_words_and_order_do_not_change_the_layout() -> None:
+    """Two readings with the same series share a layout, whatever their values and the order of discovery."""
+    one = EngineReading(
+        EngineName("a"), EngineKind.VLLM, EngineState.READY, _AT, gauges={(Gauge.RUNNING, Rank("0")): 1}
+    )
+    other = replace(one, engine=EngineName("b"), problems=("x",))
+    survey = GpuSurvey(up=False, why="no driver", at=_AT)
+
+    first, _ = flatten(HostReading(HostName("h"), _AT, survey, (one, other)))
+    second, _ = flatten(HostReading(HostName("h"), _AT, survey, (replace(other, hints=("y",)), one)))
+
+    assert layout_id(first) == layout_id(second)
+    assert layout_id(first) != layout_id(first[:-1])
+
+
+def test_series_of_an_unknown_name_are_passed_over() -> None:
+    """A newer agent's figures do not hide those that both know."""
+    keys = [
+        SeriesKey("engine", "a", "state"),
+        SeriesKey("engine", "a", "flux", "0"),
+        SeriesKey("engine", "a", "warp_bucket", "0", "x"),
+        SeriesKey("engine", "a", "steps", "0"),
+        SeriesKey("star", "a", "light"),
+    ]
+
+    reading = unflatten(HostName("h"), _AT, keys, [0.0, 1.0, 1.0, 7.0, 1.0])
+
+    assert reading.engines[0].counters == {(Counter.STEPS, Rank("0")): 7.0}
+
+
+@pytest.mark.parametrize("le", ["", "x", "nan"])
+def test_a_bound_that_is_no_number_is_refused(le: str) -> None:
+    """The layout is wrong, not the value."""
+    with pytest.raises(ValueError, match="not"):
+        unflatten(HostName("h"), _AT, [SeriesKey("engine", "a", "ttft_bucket", "0", le)], [1.0])
+
+
+@given(st.lists(_numbers, min_size=8, max_size=8))
+def test_no_value_is_refused(values: list[Number]) -> None:
+    """A time in the year 300000, a state of -3, half a GPU: missing or doubted, never an error."""
+    keys = [
+        SeriesKey("host", "", "nvml_up"),
+        SeriesKey("gpu", "g", "index"),
+        SeriesKey("gpu", "g", "up"),
+        SeriesKey("engine", "a", "state"),
+        SeriesKey("engine", "a", "kind"),
+        SeriesKey("engine", "a", "at"),
+        SeriesKey("engine", "a", "started"),
+        SeriesKey("engine", "a", "ttft_bucket", "0", "+Inf"),
+    ]
+
+    engine = unflatten(HostName("h"), _AT, keys, values).engines[0]
+
+    assert engine.histograms == {}
+    assert isinstance(engine.state, EngineState)
+
+
+def test_a_histogram_with_a_gap_is_absent() -> None:
+    """Half a histogram has no quantile."""
+    keys = [SeriesKey("engine", "a", f"ttft{part}", "0", le) for part, le in _PARTS]
+
+    whole = unflatten(HostName("h"), _AT, keys, [1.0, 2.0, 0.5, 2.0]).engines[0]
+    torn = unflatten(HostName("h"), _AT, keys, [Missing(Gap.NOT_FINITE), 2.0, 0.5, 2.0]).engines[0]
+
+    assert whole.histograms == {(Distribution.TTFT, Rank("0")): Histogram((0.1, math.inf), (1.0, 2.0), 0.5, 2.0)}
+    assert torn.histograms == {}
+
+
+_PARTS = (("_bucket", "0.1"), ("_bucket", "+Inf"), ("_sum", ""), ("_count", ""))
