@@ -211,6 +211,7 @@ def decisions() -> None:
         sa.Column("starting", sa.Integer, nullable=False),
         sa.Column("leaving", sa.Integer, nullable=False),
         sa.Column("target", sa.Integer, nullable=False),
+        sa.Column("gpus", sa.Integer, nullable=False),
         sa.Column("running", sa.Double),
         sa.Column("queue_depth", sa.Double),
         sa.Column("gpu_utilization", sa.Double),

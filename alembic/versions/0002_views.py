@@ -12,7 +12,7 @@ depends_on = None
 # Their names and columns are a promise (docs/schema.md): boards and people's own queries rest on them.
 VIEWS = {
     "v_pool_figures": """
-        SELECT at, pool, service, ready, starting, leaving, target, running, queue_depth, gpu_utilization,
+        SELECT at, pool, service, ready, starting, leaving, target, gpus, running, queue_depth, gpu_utilization,
                kv_cache_usage, kv_cache_hit_rate, prompt_tokens_per_second, generation_tokens_per_second,
                tokens_per_gpu_per_second, ttft_p95_seconds, tpot_p95_seconds, e2e_p99_seconds,
                cost_per_million_tokens

@@ -70,7 +70,8 @@ def pool_reports(
         gaps = {key: value.why.value for key, value in numbers.items() if isinstance(value, Missing)} | gaps
         figures = _figures(PoolFigures(now, name, pool.service, *_counts(records), 0), numbers)
         target = targets.get(name, figures.ready + figures.starting)
-        reports.append(PoolReport(replace(figures, target=target), gaps))
+        gpus = sum(record.gpu_count for record in records if record.state is ReplicaState.READY)
+        reports.append(PoolReport(replace(figures, target=target, gpus=gpus), gaps))
     return tuple(reports)
 
 

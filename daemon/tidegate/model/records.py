@@ -45,6 +45,8 @@ class PoolFigures:
     starting: int
     leaving: int
     target: int
+    gpus: int = 0
+    """GPUs of the ready replicas: what tokens per GPU are taken over."""
     running: float | None = None
     queue_depth: float | None = None
     gpu_utilization: float | None = None

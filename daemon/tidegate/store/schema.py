@@ -226,6 +226,7 @@ pool_figure = Table(
     Column("starting", Integer, nullable=False),
     Column("leaving", Integer, nullable=False),
     Column("target", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
     Column("running", Double),
     Column("queue_depth", Double),
     Column("gpu_utilization", Double),
