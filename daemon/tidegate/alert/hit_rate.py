@@ -29,7 +29,8 @@ class Rate:
 
     def of(self, minimum: float) -> float | None:
         """The rate; None when fewer lookups than the minimum make it say nothing."""
-        return self.hits / self.queries if self.queries > 0 and self.queries >= minimum else None
+        enough = self.queries > 0 and self.queries >= minimum
+        return self.hits / self.queries if enough and math.isfinite(self.hits + self.queries) else None
 
 
 def judge(rule: HitRateRule, pool: str, usages: Sequence[TokenUsage], state: AlertState, now: datetime) -> Finding:
@@ -95,8 +96,8 @@ def _rate(usages: Sequence[TokenUsage], span: _Span, excluded: Sequence[_Span]) 
         if span[0] <= usage.bucket < span[1] and _usable(usage) and not _touches(usage.bucket, excluded)
     ]
     return Rate(
-        hits=math.fsum(usage.cache_hits for usage in counted),
-        queries=math.fsum(usage.cache_queries for usage in counted),
+        hits=sum((usage.cache_hits for usage in counted), 0.0),
+        queries=sum((usage.cache_queries for usage in counted), 0.0),
     )
 
 

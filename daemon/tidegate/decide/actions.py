@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from tidegate.decide.pools import Share
@@ -10,12 +10,18 @@ from tidegate.decide.serial import replica_id
 from tidegate.model.decision import Action, ActionKind
 from tidegate.model.fleet import Replica, ReplicaState, Want
 
-_ORDER = (ActionKind.GIVE_UP, ActionKind.CANCEL, ActionKind.DRAIN, ActionKind.RESUME, ActionKind.START)
+_RELEASES = (ActionKind.GIVE_UP, ActionKind.CANCEL, ActionKind.DRAIN)
+_ORDER = (*_RELEASES, ActionKind.RESUME, ActionKind.START)
 
 
-def in_order(actions: list[Action]) -> tuple[Action, ...]:
-    """Releases before acquisitions, otherwise as they came."""
-    return tuple(sorted(actions, key=lambda action: _ORDER.index(action.kind)))
+def in_order(by_pool: Sequence[Sequence[Action]]) -> tuple[Action, ...]:
+    """One order for the actions of pools in filling order, so that any first part of it can stand alone.
+
+    What frees GPUs comes before what takes them; the last pool to fill is the first to empty.
+    """
+    releases = (action for actions in reversed(by_pool) for action in actions if action.kind in _RELEASES)
+    others = (action for actions in by_pool for action in actions if action.kind not in _RELEASES)
+    return tuple(sorted((*releases, *others), key=lambda action: _ORDER.index(action.kind)))
 
 
 def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:

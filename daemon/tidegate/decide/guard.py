@@ -51,7 +51,7 @@ class Guarded:
 def guard(demand: Demand, supply: int, bounds: Bounds, memory: ServiceMemory, grace_until: datetime) -> Guarded:
     """Hold a wish as the guards ask; `memory` already has this tick's wish as its last."""
     blind = (Hold(Limit.MISSING_DATA),) if demand.blind else ()
-    wish = bounds.clamp(demand.wish)
+    wish, supply = bounds.clamp(demand.wish), bounds.clamp(supply)
     if wish == supply:
         return Guarded(wish, blind)
     now = memory.wishes[-1][0]

@@ -41,7 +41,8 @@ class Load:
 
 def load_of(ready: Sequence[Replica], leaving: Sequence[Replica], measure: Measure, silent_share: float) -> Load:
     """Sum a measure over ready replicas; leaving ones add what is known of the requests they still carry."""
-    total, gaps = math.fsum(_known(replica, measure) for replica in leaving), Counter[Gap]()
+    total = sum((_known(replica, measure) for replica in leaving), 0.0)
+    gaps = Counter[Gap]()
     silent = 0
     for replica in ready:
         missing = _missing(replica, measure)
@@ -71,7 +72,8 @@ def checked(signal: Signal) -> Signal:
 
 
 def _known(replica: Replica, measure: Measure) -> float:
-    return math.fsum(_number(checked(replica.signal(name))) for name in measure.names)
+    # not math.fsum: it raises where a sum of absurd but finite numbers is simply infinite
+    return sum((_number(checked(replica.signal(name))) for name in measure.names), 0.0)
 
 
 def _number(signal: Signal) -> float:

@@ -48,7 +48,7 @@ def plan(fleet: Fleet, policy: FleetPolicy, memory: Memory, now: datetime) -> Pl
     decisions = {decision.pool: decision for one in concluded for decision in one.decisions}
     return Plan(
         decisions=tuple(decisions[name] for name in policy.pools),
-        actions=in_order([action for one in concluded for action in one.actions]),
+        actions=in_order([steps for one in concluded for steps in one.actions]),
         memory=Memory(
             started_at=began_at,
             services={**memory.services, **{one.key: one.service for one in concluded}},
@@ -63,7 +63,8 @@ class _Concluded:
 
     key: ServiceName
     decisions: tuple[Decision, ...]
-    actions: tuple[Action, ...]
+    actions: tuple[tuple[Action, ...], ...]
+    """By pool, in filling order."""
     service: ServiceMemory
     pools: Mapping[PoolName, PoolMemory]
 
@@ -79,16 +80,16 @@ def _conclude(
     paused = frozenset(name for name in sized.group.pools if backing_off(pools[name], now))
     wanted, withheld = wanted_by_pool(sized), mode is not Mode.ACT
     decisions: list[Decision] = []
-    actions: list[Action] = []
+    actions: list[tuple[Action, ...]] = []
     after: dict[PoolName, PoolMemory] = {}
     for part in share(sized.supplies, sized.guarded.target, paused, places, now):
         name = part.supply.pool.name
         steps = tuple(actions_of(part, pools[name].next_serial, now))
         conclusion = Conclusion(wanted[name], mode, withheld and bool(steps), pools[name], now)
         decisions.append(decision_of(sized, part, conclusion))
-        actions += () if withheld else steps
+        actions.append(() if withheld else steps)
         after[name] = pools[name] if withheld else _numbered(pools[name], part)
-    kinds = {action.kind for action in actions}
+    kinds = {action.kind for steps in actions for action in steps}
     service = with_change(sized.memory, now, grew=bool(kinds & _GREW), shrank=bool(kinds & _SHRANK))
     return _Concluded(sized.group.key, tuple(decisions), tuple(actions), service, after)
 

@@ -46,7 +46,7 @@ def _in_flight(replica: Replica) -> float:
     signals = [checked(replica.signal(name)) for name in (SignalName.RUNNING, SignalName.WAITING)]
     if any(isinstance(signal, Missing) for signal in signals):
         return math.inf
-    return math.fsum(signal.value for signal in signals if isinstance(signal, Value))
+    return sum((signal.value for signal in signals if isinstance(signal, Value)), 0.0)
 
 
 def _youth(replica: Replica) -> tuple[float, int, str]:
