@@ -21,7 +21,11 @@ _GAUGES = {
 def replica_signals(
     record: ReplicaRecord, view: HostView | None, freshness: Freshness, now: datetime
 ) -> Mapping[SignalName, Signal]:
-    """Every signal of the replica. The newest reading says whether a signal is good; its value is the window's mean."""
+    """Every signal of the replica; the newest reading says whether a signal is good.
+
+    Requests are those of the newest reading, not the window's mean: after a scale-out they move from one replica to
+    another, and a sum of means over unequal pasts would count them twice. Utilisation is a share, so its mean is safe.
+    """
     if view is None or not view.heard:
         return dict.fromkeys(SignalName, Missing(Gap.STALE))
     if not view.readings or now - view.readings[-1].at > freshness.stale_after:
@@ -37,10 +41,10 @@ def _engine_signals(view: HostView, engine: EngineName, age: timedelta) -> Mappi
     gap = engine_gap(view.readings[-1], readings)
     if gap is not None:
         return dict.fromkeys(_GAUGES, Missing(gap))
-    means = {name: _signal(gauge_mean(readings, which), age) for name, which in _GAUGES.items()}
+    signals = {name: _signal(gauge(readings[-1], which), age) for name, which in _GAUGES.items()}
     if _idle(readings):
-        means[SignalName.RUNNING] = means[SignalName.WAITING] = Idle(age)
-    return means
+        signals[SignalName.RUNNING] = signals[SignalName.WAITING] = Idle(age)
+    return signals
 
 
 def engine_gap(newest: HostReading, readings: Sequence[EngineReading]) -> Gap | None:
@@ -51,15 +55,6 @@ def engine_gap(newest: HostReading, readings: Sequence[EngineReading]) -> Gap | 
     if isinstance(window, EngineWindow) and not window.progressing:
         return Gap.STALE
     return state_gap(readings[-1].state)
-
-
-def gauge_mean(readings: Sequence[EngineReading], which: Gauge) -> Number:
-    """The mean of a gauge over the window's good readings; missing when the newest is."""
-    newest = gauge(readings[-1], which)
-    if isinstance(newest, Missing):
-        return newest
-    values = [value for value in (gauge(reading, which) for reading in readings) if isinstance(value, float)]
-    return sum(values) / len(values)
 
 
 def _idle(readings: Sequence[EngineReading]) -> bool:
