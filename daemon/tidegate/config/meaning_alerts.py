@@ -11,6 +11,7 @@ from tidegate.config.schema_alerts import AlertTable, ChannelTable
 from tidegate.config.scope import Scope
 from tidegate.config.tables import Entry
 from tidegate.model.policy import Channel, HitRateRule
+from tidegate.model.usage import BUCKET
 
 _KEY_BYTES = 24
 """The least key length of Standard Webhooks 1.0."""
@@ -51,13 +52,8 @@ def _check_rule(scope: Scope, entry: Entry[AlertTable]) -> None:
             "the window must be shorter than the baseline that it is held against",
             also=[entry.at("window_seconds"), entry.at("baseline_hours")],
         )
-    keep = scope.tables.controller
-    if table.baseline_hours > keep.table.retention_days:
-        findings.problem(
-            entry.at("baseline_hours"),
-            f"is longer than what is kept ([controller] retention_days, {keep.table.retention_days.days})",
-            also=[keep.at("retention_days")],
-        )
+    if table.window_seconds % BUCKET:
+        findings.note(entry.at("window_seconds"), "is taken in whole five minutes, rounded down")
     for position, name in enumerate(table.channels):
         if not scope.known(name, "channel"):
             findings.problem((*entry.at("channels"), position), scope.unknown(name, "channel"))

@@ -66,6 +66,10 @@ def note_prometheus(scope: Scope) -> None:
 
 def _engine(scope: Scope, entry: Entry[EngineTable], pools: Pools) -> EngineSettings:
     table = entry.table
+    if scope.tables.templates and not table.gpu_indices:
+        scope.findings.note(
+            entry.path, "has no gpu_indices: on a host where it is not known which GPUs are taken, nothing is started"
+        )
     return EngineSettings(
         name=table.name,
         url=metrics_url(table.url),

@@ -61,7 +61,7 @@ def _check_threshold(scope: Scope, entry: Entry[ServiceTable]) -> None:
 
 
 def _note_flapping(scope: Scope, entry: Entry[ServiceTable], out_above: float, in_below: float) -> None:
-    """Take one of N replicas away and the others carry N/(N-1) of their load; worst at the smallest N."""
+    """Take one of N replicas away and the others carry N/(N-1) of their load: most at the smallest N."""
     pools = [pool.table for pool in scope.tables.pools if pool.table.service in {entry.table.name, None}]
     if all(pool.min == pool.max for pool in pools):
         return
@@ -70,9 +70,9 @@ def _note_flapping(scope: Scope, entry: Entry[ServiceTable], out_above: float, i
     if after >= out_above:
         scope.findings.note(
             (*entry.at("threshold"), "scale_in_threshold_gpu_util"),
-            f"going from {smallest} to {smallest - 1} replicas just below {in_below:g} puts the rest at {after:.2f},"
-            f" above scale_out_threshold_gpu_util ({out_above:g}): it would scale out again; lower it below"
-            f" {out_above * (smallest - 1) / smallest:.2f}",
+            f"a load just below {in_below:g} on {smallest} replicas is {after:.2f} on {smallest - 1}, above"
+            f" scale_out_threshold_gpu_util ({out_above:g}): such a step is not taken; below"
+            f" {out_above * (smallest - 1) / smallest:.2f} every step can be",
         )
 
 

@@ -21,11 +21,9 @@ class _Claim:
     first: int
     last: int
     path: KeyPath
-    replica: bool = False
-    """A slot's port or an engine's: the operator's engine may be in a slot's range only by mistake."""
 
     def meets(self, other: _Claim) -> bool:
-        if self.last < other.first or other.last < self.first:
+        if self.last < other.first or other.last < self.first or self.first == 0:  # 0 takes any free port
             return False
         hosts = {self.host, other.host}
         return len(hosts) == 1 or bool(hosts & _EVERY) or all(is_loopback(host) for host in hosts)
@@ -47,21 +45,22 @@ def _claims(scope: Scope, settings: Settings) -> Iterator[_Claim]:
     if "controller" in scope.tables.present:
         listen = settings.controller.listen
         yield _Claim("the controller", listen.host, listen.port, listen.port, scope.tables.controller.at("listen"))
-    if settings.agent is not None and settings.agent.export_metrics:
+    if settings.agent is not None:
         listen, seen = settings.agent.listen, scope.tables.observability
         path = seen.at("metrics_port") if seen.has("metrics_port") else scope.tables.agent.at("listen")
         yield _Claim("the agent", listen.host, listen.port, listen.port, path)
-    if settings.agent is not None:
-        yield from _slots(scope, settings.agent)
+        yield from _slots(scope, settings, settings.agent.name)
         yield from _engines(scope, settings.agent)
 
 
-def _slots(scope: Scope, agent: AgentSettings) -> Iterator[_Claim]:
+def _slots(scope: Scope, settings: Settings, name: str) -> Iterator[_Claim]:
+    """The ports that replicas on this host may get: as many as fit of the smallest that may run there."""
+    widths = [pool.gpus_per_replica for pool in settings.fleet.pools.values() if name in pool.flavour.hosts]
     for host in scope.tables.hosts:
-        if host.table.name == agent.name and any(pool.table.flavour for pool in scope.tables.pools):
+        slots = host.table.gpus // min(widths) if widths and host.table.name == name else 0
+        if slots:
             first = host.table.first_port
-            last = first + host.table.gpus - 1
-            yield _Claim(f"a replica on {agent.name}", "0.0.0.0", first, last, host.at("first_port"))  # noqa: S104
+            yield _Claim(f"a replica on {name}", "0.0.0.0", first, first + slots - 1, host.at("first_port"))  # noqa: S104
 
 
 def _engines(scope: Scope, agent: AgentSettings) -> Iterator[_Claim]:

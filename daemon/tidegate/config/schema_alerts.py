@@ -34,8 +34,8 @@ class AlertTable(Table):
 
     kind: Annotated[AlertKind, OneOf(AlertKind)]
     name: PlainName = _RULE.name
-    window_seconds: Annotated[timedelta, Duration("seconds", 10, 86400)] = _RULE.window
-    baseline_hours: Annotated[timedelta, Duration("hours", 0.01, 720)] = _RULE.baseline
+    window_seconds: Annotated[timedelta, Duration("seconds", 300, 86400)] = _RULE.window
+    baseline_hours: Annotated[timedelta, Duration("hours", 1, 720)] = _RULE.baseline
     drop: Annotated[float, Between(0.01, 0.99)] = _RULE.drop
     recover: Annotated[float, Between(0, 0.99)] = _RULE.recover
     minimum_queries: Annotated[float, Between(0, 1e12)] = _RULE.minimum_queries

@@ -34,6 +34,9 @@ Flag = Annotated[bool, Strict()]
 Address = Annotated[str, Url()]
 SecretFile = Annotated[Path, FilePath()]
 ListenText = Annotated[Listen, ListenAddress()]
+UnitName = Annotated[
+    str, Pattern(r"[A-Za-z0-9:_.{][A-Za-z0-9:_.@{}-]*\.service", "the name of a unit, such as vllm@{slot}.service")
+]
 Variable = Annotated[str, Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable", secret=True)]
 
 
@@ -92,7 +95,7 @@ class TemplateTable(Table):
     name: PlainName
     kind: Annotated[TemplateKind, OneOf(TemplateKind)]
     metrics_url: Annotated[str, Url(placeholders=True)] = _TEMPLATE.metrics_url
-    unit: Annotated[str, Pattern(r"[^\s/]+\.service", "the name of a .service unit, such as vllm@{slot}.service")] = ""
+    unit: UnitName = ""
     command: tuple[Text, ...] = ()
     environment: dict[Annotated[str, Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name")], Text] = Field(
         default_factory=dict

@@ -113,6 +113,7 @@ def _pd_pools(tables: Tables, service: str) -> list[Entry[PoolTable]]:
 
 def _flavours(tables: Tables) -> tuple[FlavourTable, ...]:
     """The short form has no words for where replicas run: the file's only template, on the file's hosts, if any."""
-    if len(tables.templates) != 1 or not tables.hosts:
+    names = [entry.table.name for entry in tables.templates]
+    if len(names) != 1 or not names[0] or not tables.hosts:
         return ()
-    return (FlavourTable(template=tables.templates[0].table.name),)
+    return (FlavourTable(template=names[0]),)
