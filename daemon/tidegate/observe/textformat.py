@@ -173,8 +173,9 @@ class _Reader:
         except LabelsError as error:
             self._spoil(name, error.why)
             return
-        tail = _TAIL.fullmatch(line, position)
-        value = _number(tail[1]) if tail else None
+        value = _number(line[position:])
+        if value is None and (tail := _TAIL.fullmatch(line, position)):  # a timestamp or an exemplar follows
+            value = _number(tail[1])
         if value is None:
             self._spoil(name, Skip.BAD_VALUE if line[position:].strip() else Skip.NO_VALUE)
         else:
