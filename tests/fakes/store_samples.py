@@ -12,7 +12,7 @@ from tidegate.model.series import unflatten
 from tidegate.model.usage import BUCKET, TokenUsage
 from tidegate.model.vector import decode
 from tidegate.store.admission import Fresh, Keys, Place, admit, ranges, read_layout
-from tidegate.store.buckets import Border, Tail, bucket_of, fill
+from tidegate.store.buckets import Border, Tail, bucket_of, fill, touched
 from tidegate.wire import Accepted, HostRecord, HostState, Layout, Report
 
 
@@ -22,7 +22,7 @@ class FakeReports:
     def __init__(self) -> None:
         self.layouts: dict[tuple[HostName, str], Keys] = {}
         self.rows: dict[tuple[HostName, str, int], Fresh] = {}
-        self.touched: set[tuple[HostName, datetime]] = set()
+        self.touched: set[datetime] = set()
 
     def accept(
         self, host: HostName, layouts: Sequence[Layout], reports: Sequence[Report], received_at: datetime
@@ -34,7 +34,7 @@ class FakeReports:
         self.layouts |= read
         for row in fresh:
             self.rows[host, row.report.boot_id, row.report.sequence] = row
-            self.touched.add((host, bucket_of(row.at)))
+            self.touched |= touched(row.at)
         kept = [(r.boot_id, r.sequence) for r in reports if (host, r.boot_id, r.sequence) in self.rows]
         return Accepted(ranges(kept), tuple(wanting), len(fresh), len(kept) - len(fresh))
 
@@ -94,7 +94,7 @@ class FakeUsage:
         self.rows: dict[tuple[datetime, HostName, EngineName], tuple[PoolName, Mapping[Counter, float], bool]] = {}
 
     def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
-        changed = {bucket for _, bucket in self.reports.touched}
+        changed = self.reports.touched & {bucket_of(row.at) for row in self.reports.rows.values()}
         self.reports.touched.clear()
         self.rows.clear()
         for host in sorted({owner for owner, _, _ in self.reports.rows}):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import RowMapping, select, update
+from sqlalchemy import RowMapping, exists, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.alert import AlertState, Notice
@@ -42,16 +42,16 @@ class StoredAlerts:
 
         Of one alert to one channel only the oldest that is owed, so that no "resolved" overtakes its "firing".
         """
-        heads = (
-            select(notice)
-            .where(notice.c.next_at.is_not(None))
-            .distinct(notice.c.channel, notice.c.fingerprint)
-            .order_by(notice.c.channel, notice.c.fingerprint, notice.c.created_at, notice.c.id)
-            .subquery()
+        earlier = notice.alias("earlier")
+        overtaken = exists().where(
+            earlier.c.channel == notice.c.channel,
+            earlier.c.fingerprint == notice.c.fingerprint,
+            earlier.c.next_at.is_not(None),
+            tuple_(earlier.c.created_at, earlier.c.id) < tuple_(notice.c.created_at, notice.c.id),
         )
-        query = select(heads).where(heads.c.next_at <= now).order_by(heads.c.created_at, heads.c.id).limit(limit)
+        query = select(notice).where(notice.c.next_at <= now, ~overtaken).order_by(notice.c.created_at, notice.c.id)
         with self._database.begin() as connection:
-            rows = connection.execute(query).mappings().all()
+            rows = connection.execute(query.limit(limit)).mappings().all()
         return [(_notice(row), row["attempts"]) for row in rows]
 
     def delivered(self, notice_id: str, at: datetime) -> None:

@@ -140,8 +140,8 @@ def _start(connection: Connection, action: Action, policy: FleetPolicy, now: dat
         deadline=action.deadline,
         why=action.reason,
     )
-    new = insert(replica).values(**_row(record, pool.service)).on_conflict_do_nothing()
-    return slot.host if connection.execute(new).rowcount else None
+    new = insert(replica).values(**_row(record, pool.service)).on_conflict_do_nothing().returning(replica.c.host)
+    return connection.execute(new).scalar_one_or_none()
 
 
 def _turn(connection: Connection, action: Action) -> HostName | None:

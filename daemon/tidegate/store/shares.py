@@ -47,12 +47,12 @@ class Shares:
     def _tails_before(self, bucket: datetime, engines: Collection[EngineName]) -> dict[EngineName, Tail]:
         if not engines:
             return {}
-        wanted = func.unnest(array(sorted(engines), type_=String)).column_valued("wanted")
+        names = func.unnest(array(sorted(engines), type_=String)).table_valued("engine").render_derived(name="wanted")
         last = (
             select(usage.c.tail)
             .where(
                 usage.c.host == self._host,
-                usage.c.engine == wanted,
+                usage.c.engine == names.c.engine,
                 usage.c.bucket < bucket,
                 usage.c.tail.is_not(None),
             )
@@ -60,7 +60,7 @@ class Shares:
             .limit(1)
             .lateral()
         )
-        query = select(wanted, last.c.tail).select_from(wanted.table_valued()).join(last, true())
+        query = select(names.c.engine, last.c.tail).select_from(names).join(last, true())
         return {EngineName(name): tail_from(data) for name, data in self._connection.execute(query)}
 
     def kept(self, bucket: datetime) -> dict[EngineName, Tail | None]:

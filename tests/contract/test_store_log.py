@@ -1,0 +1,173 @@
+"""Decisions, memory, figures, alerts and notices; held by the store in memory and by the one in Postgres."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from fakes.store import FakeStore
+
+from tidegate.model.alert import AlertPhase, AlertState, Notice
+from tidegate.model.decision import Action, ActionKind, Decision, Limit, Plan, UsedSignal
+from tidegate.model.fleet import Idle, PoolName, ReplicaId, ServiceName, Slot, Value
+from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
+from tidegate.model.policy import Mode
+from tidegate.model.reading import Gap, HostName, Missing
+from tidegate.model.records import Outcome, PoolFigures
+from tidegate.store.store import Store
+
+AnyStore = FakeStore | Store
+BASE, BURST = PoolName("base"), PoolName("burst")
+TICK = timedelta(seconds=15)
+
+
+def decision(at: datetime, pool: PoolName = BURST, target: int = 2) -> Decision:
+    return Decision(
+        pool=pool,
+        at=at,
+        current=1,
+        ready=1,
+        starting=0,
+        leaving=0,
+        wanted=3,
+        target=target,
+        reason="47 requests in flight want 3 replicas of 16",
+        limits=(Limit.MAX, Limit.COOLDOWN),
+        signals=(
+            UsedSignal("burst-1", "queue_depth", Value(7.0, timedelta(seconds=4))),
+            UsedSignal("burst-2", "queue_depth", Missing(Gap.UNREACHABLE)),
+            UsedSignal("burst-3", "running", Idle(timedelta(seconds=1.5))),
+        ),
+        mode=Mode.ACT,
+        may_change_at=at + timedelta(minutes=2),
+    )
+
+
+def plan(at: datetime, *starts: int) -> Plan:
+    slot = Slot(HostName("gpu-2"), 0, (0,), 8100)
+    actions = tuple(Action(ActionKind.START, ReplicaId(f"burst-{n}"), BURST, slot, at + TICK, "queue") for n in starts)
+    return Plan((decision(at, BASE), decision(at)), actions, Memory())
+
+
+def figures(at: datetime, pool: PoolName = BURST, queue: float | None = 7.0) -> PoolFigures:
+    return PoolFigures(at, pool, "chat", ready=1, starting=1, leaving=0, target=2, queue_depth=queue)
+
+
+def alert(at: datetime, phase: AlertPhase = AlertPhase.FIRING) -> AlertState:
+    return AlertState(
+        fingerprint="f1",
+        rule="kv_cache_hit_rate_drop",
+        labels={"pool": "base"},
+        phase=phase,
+        since=at,
+        starts_at=at - TICK,
+        ends_at=None,
+        value=0.31,
+        baseline=0.62,
+        annotations={"summary": "hit rate fell", "summary_zh": "命中率下降"},
+        excluded=((at - 9 * TICK, at - 8 * TICK),),
+    )
+
+
+def notice(at: datetime, name: str = "n1", channel: str = "ops") -> Notice:
+    return Notice(name, channel, alert(at), at)
+
+
+# Decisions
+
+
+def test_a_decision_is_read_back_whole(store: AnyStore, now: datetime) -> None:
+    store.decisions.record(plan(now))
+    found = store.decisions.latest(10, BURST)
+    assert [record.decision for record in found] == [decision(now)]
+
+
+def test_the_newest_decisions_come_first(store: AnyStore, now: datetime) -> None:
+    for tick in range(3):
+        store.decisions.record(plan(now + TICK * tick))
+    found = [(record.decision.at, record.decision.pool) for record in store.decisions.latest(3)]
+    assert found == [(now + TICK * 2, BURST), (now + TICK * 2, BASE), (now + TICK, BURST)]
+
+
+def test_only_decisions_that_did_something_when_asked(store: AnyStore, now: datetime) -> None:
+    store.decisions.record(plan(now))
+    store.decisions.record(plan(now + TICK, 1))
+    store.decisions.record(plan(now + TICK * 2))
+    (found,) = store.decisions.latest(10, changes_only=True)
+    assert (found.decision.at, found.decision.pool) == (now + TICK, BURST)
+
+
+def test_the_same_plan_again_has_the_same_ids(store: AnyStore, now: datetime) -> None:
+    first = store.decisions.record(plan(now, 1, 2))
+    assert len(set(first)) == 2
+    assert store.decisions.record(plan(now, 1, 2)) == first
+    assert len(store.decisions.latest(10)) == 2
+    assert set(store.decisions.record(plan(now + TICK, 1))).isdisjoint(first)
+
+
+def test_a_plan_without_decisions(store: AnyStore, now: datetime) -> None:
+    assert store.decisions.record(Plan((), (), Memory())) == []
+    with pytest.raises(ValueError, match="explains nothing"):
+        store.decisions.record(replace(plan(now, 1), decisions=()))
+
+
+def test_memory_survives_whole(store: AnyStore, now: datetime) -> None:
+    assert store.decisions.memory() == Memory()
+    memory = Memory(
+        started_at=now,
+        services={ServiceName("chat"): ServiceMemory(((now, 3), (now + TICK, 2)), last_out=now, last_in=None)},
+        pools={BURST: PoolMemory(7, failed_until=now + TICK, failures=2, counted=(ReplicaId("burst-6"),))},
+    )
+    store.decisions.settle([], Memory(started_at=now), [])
+    store.decisions.settle([], memory, [])
+    assert store.decisions.memory() == memory
+
+
+def test_figures_of_a_span_by_time_and_the_missing_stay_missing(store: AnyStore, now: datetime) -> None:
+    (action,) = store.decisions.record(plan(now, 1))
+    done = [Outcome(action, "applied")]
+    store.decisions.settle(done, Memory(), [figures(now + TICK, queue=None), figures(now + TICK, BASE)])
+    store.decisions.settle([], Memory(), [figures(now)])
+    store.decisions.settle([], Memory(), [figures(now)])
+    found = store.decisions.figures(now, now + TICK * 2)
+    assert found == [figures(now), figures(now + TICK, BASE), figures(now + TICK, queue=None)]
+    assert store.decisions.figures(now, now + TICK) == [figures(now)]
+
+
+# Alerts
+
+
+def test_an_alert_is_kept_in_its_last_phase(store: AnyStore, now: datetime) -> None:
+    store.alerts.save([alert(now)], [])
+    resolved = replace(alert(now + TICK, AlertPhase.RESOLVED), ends_at=now + TICK, value=None)
+    store.alerts.save([resolved], [])
+    assert store.alerts.states() == [resolved]
+
+
+def test_a_notice_is_due_until_it_is_delivered(store: AnyStore, now: datetime) -> None:
+    store.alerts.save([], [notice(now)])
+    assert store.alerts.due(now - TICK) == []
+    assert store.alerts.due(now) == [(notice(now), 0)]
+    store.alerts.retry("n1", now + TICK * 2, "503")
+    assert store.alerts.due(now + TICK) == []
+    assert store.alerts.due(now + TICK * 2) == [(notice(now), 1)]
+    store.alerts.delivered("n1", now + TICK * 2)
+    assert store.alerts.due(now + TICK * 9) == []
+
+
+def test_a_notice_that_is_given_up_or_was_known_is_not_sent_again(store: AnyStore, now: datetime) -> None:
+    store.alerts.save([], [notice(now)])
+    store.alerts.retry("n1", None, "404")
+    store.alerts.save([], [notice(now)])
+    assert store.alerts.due(now + TICK) == []
+
+
+def test_a_resolve_does_not_overtake_its_alert_on_one_channel(store: AnyStore, now: datetime) -> None:
+    store.alerts.save([], [notice(now), notice(now + TICK, "n2"), notice(now + TICK, "n3", "dev")])
+    assert [owed.id for owed, _ in store.alerts.due(now + TICK * 2)] == ["n1", "n3"]
+    store.alerts.retry("n1", now + TICK * 9, "503")
+    assert [owed.id for owed, _ in store.alerts.due(now + TICK * 2)] == ["n3"]
+    store.alerts.delivered("n1", now)
+    assert [owed.id for owed, _ in store.alerts.due(now + TICK * 2)] == ["n2", "n3"]
+    assert len(store.alerts.due(now + TICK * 2, limit=1)) == 1
