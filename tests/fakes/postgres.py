@@ -76,6 +76,19 @@ def empty_dsn(postgres: EmbeddedPostgres) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="module")
+def module_dsn(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """The address of a migrated database of a test module's own, which its tests share."""
+    name = f"module_{next(_numbers)}"
+    with psycopg.connect(_in(postgres, "postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        database = open_database(_in(postgres, name))
+        migrate.upgrade(database)
+        database.close()
+        yield _in(postgres, name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture
 def database(dsn: str) -> Iterator[Database]:
     """The migrated database, emptied."""

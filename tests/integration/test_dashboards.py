@@ -16,7 +16,6 @@ from typing import Any
 import psycopg
 import pytest
 from fakes.grafana import expand
-from fakes.postgres import copy_of
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
@@ -28,7 +27,6 @@ from tidegate.model.policy import Mode
 from tidegate.model.records import PoolFigures
 from tidegate.store.database import open_database
 from tidegate.store.decisions import StoredDecisions
-from tidegate.store.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = sorted((ROOT / "dashboards" / "boards").glob("*.json"))
@@ -58,10 +56,9 @@ NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def seeded(postgres: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
+def seeded(module_dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """Six hours of two pools: figures each quarter of an hour, usage each five, one scale-out."""
-    now, addresses = NOW, copy_of(postgres)
-    dsn = next(addresses)
+    now, dsn = NOW, module_dsn
     database = open_database(dsn)
     store = StoredDecisions(database)
     for minute in range(0, 360, 15):
@@ -107,7 +104,6 @@ def seeded(postgres: EmbeddedPostgres) -> Iterator[psycopg.Connection[Any]]:
         connection.autocommit = True
         yield connection
     database.close()
-    next(addresses, None)
 
 
 def test_the_checked_in_boards_are_what_the_generator_writes() -> None:
