@@ -37,8 +37,8 @@ def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:
             yield Action(ActionKind.CANCEL, replica.id, pool, reason=move)
         else:
             yield Action(ActionKind.DRAIN, replica.id, pool, deadline=now + flavour.drain_deadline, reason=move)
-    for replica in share.resume:
-        yield Action(ActionKind.RESUME, replica.id, pool, reason=move)
+    for replica in share.resume:  # one that has ended meanwhile starts anew and gets the time of a start
+        yield Action(ActionKind.RESUME, replica.id, pool, deadline=now + flavour.start_deadline, reason=move)
     for number, slot in enumerate(share.start, start=serial):
         deadline = now + flavour.start_deadline
         yield Action(ActionKind.START, replica_id(pool, number), pool, slot, deadline, move)

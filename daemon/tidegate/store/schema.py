@@ -87,7 +87,7 @@ usage = Table(
     Column("cache_queries", Double),
     Column("cache_hits", Double),
     Column("partial", Boolean, nullable=False),
-    Column("tail", JSONB),
+    Column("tail", JSONB(none_as_null=True)),
     Index(None, "host", "engine", "bucket"),
 )
 """`tail`: the engine's last counters in the bucket, where the next increase begins. `pool` is empty when nobody's."""
