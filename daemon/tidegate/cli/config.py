@@ -19,9 +19,9 @@ from tidegate.runtime.errors import EXIT_CONFIG
 app = typer.Typer(help="Check a configuration file.", no_args_is_help=True)
 
 _MODES = {
-    Mode.ADVISE: "decisions are recorded and not carried out",
+    Mode.ADVISE: "decisions are recorded, not carried out",
     Mode.ACT: "decisions are carried out",
-    Mode.PAUSED: "nothing is decided to change",
+    Mode.PAUSED: "everything stays as it is; decisions are still recorded",
 }
 
 
