@@ -12,6 +12,13 @@ from fakes.agent_parts import FakeLink
 from tidegate.wire import Batch, Desired, HostState
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """An agent that is killed in the middle of an answer is part of the play."""
+
+
 class ControllerServer:
     """Takes reports from whoever bears the token; hands out `want` at once to a long poll."""
 
@@ -24,8 +31,7 @@ class ControllerServer:
         self.requests = 0
         self._desired: Desired | None = None
         self._changed = threading.Condition()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), self._handler())
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
 

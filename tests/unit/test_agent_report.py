@@ -10,7 +10,7 @@ from fakes.agent_parts import NOON, FakeLink, ManualClock, desired, layout, repo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.agent.report import BACKLOG_BATCH, DesiredPoll, Listeners, Reporter, clipped
+from tidegate.agent.report import BACKLOG_BATCH, DesiredPoll, Listeners, Reporter, clipped, least_offset
 from tidegate.agent.spool import Spool, SpoolLimits
 from tidegate.runtime.errors import Permanent, Transient
 from tidegate.wire import Desired, HostState, Range
@@ -162,6 +162,19 @@ def test_no_answer_makes_us_forget_what_was_not_sent(first: int, last: int) -> N
     taken = clipped([Range(boot_id="boot", first=first, last=last), Range(boot_id="other", first=1, last=99)], sent)
     assert [one.first for one in taken] == [n for n in range(5, 10) if first <= n <= last]
     assert all(one.boot_id == "boot" and one.first == one.last for one in taken)
+
+
+@pytest.mark.parametrize(("told", "offset"), [(0, 0), (3, 0), (6, 0), (-3600, -3600), (3606, 3600)])
+def test_a_slow_request_is_not_taken_for_a_clock_that_is_off(told: int, offset: int) -> None:
+    """Six seconds under way: any time told between is the same clock."""
+    told_at, received = NOON + timedelta(seconds=told), NOON + timedelta(seconds=6)
+    assert least_offset(NOON, told_at, received) == timedelta(seconds=offset)
+
+
+def test_without_anything_to_say_nothing_is_sent(desk: Desk) -> None:
+    desk.reporter.round(None)
+    assert desk.first.batches == []
+    assert desk.reporter.state().last_success is None
 
 
 def test_the_long_poll_goes_to_the_next_controller_after_a_failure() -> None:

@@ -176,7 +176,7 @@ def test_a_dead_unit_is_reported_and_left_to_the_controller(house: House) -> Non
 
 
 def test_a_full_disk_is_said_and_the_units_are_seen_to_when_it_has_room_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     house = House(tmp_path / "gone")
     house.replicas.offer(desired(replica("b-1")))

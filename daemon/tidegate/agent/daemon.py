@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -22,6 +23,7 @@ from tidegate.agent.spool import Spool
 from tidegate.agent.units import Manners, Replicas
 from tidegate.model.snapshot import AgentSnapshot, LinkState, SpoolState
 from tidegate.runtime.clock import Clock
+from tidegate.runtime.errors import Transient
 from tidegate.runtime.loop import Loop
 from tidegate.wire import HostState
 
@@ -29,6 +31,8 @@ _log = structlog.get_logger()
 
 _RECONCILE = timedelta(seconds=5)
 """How often the units are looked at when nothing new is wanted."""
+_PATIENCE = 1.5
+"""Intervals until a collection is taken to be late: it comes a little early or late each time."""
 _POLL_WAIT = timedelta(seconds=25)
 _UNITS_PAUSE_SECONDS = 0.2
 """Real seconds between two looks at the units at least: a played clock must not make a process spin."""
@@ -77,7 +81,8 @@ class Agent:
     def progressing(self) -> bool:
         """True while collections are made: the watchdog is fed by it."""
         shown, bound = self._snapshot, 2 * stall_after(self._course.pace.interval) + timedelta(seconds=30)
-        return shown is None or self._clock.now() - shown.collected_at < bound
+        since = shown.collected_at if shown is not None else self._course.loaded_at
+        return self._clock.now() - since < bound
 
     def collect(self) -> None:
         """One collection: shown, spooled, and delivery woken."""
@@ -101,20 +106,22 @@ class Agent:
         self._fresh.set()
 
     def deliver(self) -> None:
-        """Wait for the next collection (an interval at most) and deliver. Raises as `Reporter.round` does."""
-        fresh = self._clock.wait(self._fresh, self._course.pace.interval)
+        """Wait for the next collection and deliver; without one only what waits. Raises as `Reporter.round` does."""
+        if self._control is None or self._stopping.is_set():
+            return
+        fresh = self._clock.wait(self._fresh, _PATIENCE * self._course.pace.interval)
         self._fresh.clear()
-        if self._control is not None and not self._stopping.is_set():
+        if not self._stopping.is_set():
             self._control.reporter.round(self._state() if fresh else None)
 
     def poll(self) -> None:
         """Ask once for a newer desired state. Raises as `DesiredPoll.turn` does."""
-        if self._control is not None:
+        if self._control is not None and not self._stopping.is_set():
             self._control.poll.turn(self._control.replicas.position(), _POLL_WAIT)
 
     def reconcile(self) -> None:
         """Wait until something new is wanted (5 s at most) and make the units so. Raises as `Replicas.reconcile`."""
-        if self._control is None:
+        if self._control is None or self._stopping.is_set():
             return
         replicas = self._control.replicas
         replicas.wake.wait(max(_UNITS_PAUSE_SECONDS, self._clock.real_seconds(_RECONCILE)))
@@ -143,6 +150,8 @@ class Agent:
         """Put the work on loops: what must end in order on `loop`, what may be left hanging on `control_loop`."""
         self.schedule_collections(loop)
         if self._control is not None:
+            with suppress(Transient):  # the units' loop tries again and says what is wrong
+                self._control.replicas.look()
             loop.steadily("deliver", self.deliver)
             loop.steadily("units", self.reconcile)
             control_loop.steadily("poll", self.poll)

@@ -5,7 +5,6 @@ Delivery is at least once: what is not acknowledged is sent again; the controlle
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -48,18 +47,18 @@ class Reporter:
         self, host: str, links: Sequence[ControllerLink], spool: Spool, listeners: Listeners, clock: Clock
     ) -> None:
         self._host, self._spool, self._listeners, self._clock = host, spool, listeners, clock
-        self._routes = [_Route(link) for link in links]
+        self._links: Sequence[ControllerLink] = ()
+        self._routes: list[_Route] = []
         self._at = 0
         self._batch = BACKLOG_BATCH
         self._suspect = ("", 0)
-        self._state = LinkState(configured=bool(links))
-        self._lock = threading.Lock()
+        self._state = LinkState()
+        self.use(links)
 
     def use(self, links: Sequence[ControllerLink]) -> None:
         """Deliver to these controllers from the next round on."""
-        with self._lock:
-            self._routes, self._at = [_Route(link) for link in links], 0
-            self._state = replace(self._state, configured=bool(links))
+        self._links = links
+        self._state = replace(self._state, configured=bool(links))
 
     def state(self) -> LinkState:
         """How the delivery does."""
@@ -70,17 +69,18 @@ class Reporter:
 
         Raises Transient when no controller answers, Permanent when one refuses; either is counted, nothing is lost.
         """
-        if not self._routes:
+        links, live = self._links, self._spool.newest(1)
+        if [route.link for route in self._routes] != list(links):
+            self._routes, self._at = [_Route(link) for link in links], 0
+        if not links or not (live or host_state):
             return
-        with self._lock:
-            try:
-                live = self._spool.newest(1)
-                self._deliver(live, host_state)
-                self._backlog(live)
-            except (Transient, Permanent) as error:
-                self._state = replace(self._state, failures=self._state.failures + 1, error=str(error))
-                raise
-            self._state = replace(self._state, last_success=self._clock.now(), error="")
+        try:
+            self._deliver(live, host_state)
+            self._backlog(live)
+        except (Transient, Permanent) as error:
+            self._state = replace(self._state, failures=self._state.failures + 1, error=str(error))
+            raise
+        self._state = replace(self._state, last_success=self._clock.now(), error="")
 
     def _backlog(self, live: Sequence[Report]) -> None:
         """One batch of what waits. The newest report was taken, so a batch that is refused holds a bad report."""
@@ -140,10 +140,15 @@ class Reporter:
         taken = clipped(answer.acknowledged, reports)
         self._spool.acknowledge(taken)
         route.layouts |= named - set(answer.need_layouts)
-        self._listeners.clock_offset(datetime.fromtimestamp(answer.now, UTC) - (sent + (received - sent) / 2))
+        self._listeners.clock_offset(least_offset(sent, datetime.fromtimestamp(answer.now, UTC), received))
         if answer.desired is not None:
             self._listeners.desired(answer.desired)
         return answer
+
+
+def least_offset(sent: datetime, told: datetime, received: datetime) -> timedelta:
+    """The smallest offset of the controller's clock that explains the time it told between the two of ours."""
+    return told - min(max(told, sent), received)
 
 
 def clipped(ranges: Sequence[Range], reports: Sequence[Report]) -> list[Range]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import structlog
 
-from tidegate.agent.kept import Kept, KeptFile, KeptReplica
+from tidegate.agent.kept import KeptFile, KeptReplica
 from tidegate.agent.ports import EngineTarget, Units, UnitStatus
 from tidegate.agent.steps import Readings, Start, Step, Stop, accepted, in_flight, newer, observe, steps
 from tidegate.model.fleet import ReplicaState
@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 _START_TIME = timedelta(minutes=10)
 """How long an engine may take to answer where the desired state names no deadline."""
 _TOLERATED_OFFSET = timedelta(seconds=60)
-"""Between the clocks: deadlines are minutes long, and a request's own time must not look like an offset."""
+"""Between the clocks: deadlines are minutes long."""
 _LIVING = frozenset({ReplicaState.BOOTING, ReplicaState.LOADING, ReplicaState.DRAINING})
 
 
@@ -52,6 +52,7 @@ class Replicas:
         self._targets: dict[str, EngineTarget] = {}
         self._offered: Desired | None = None
         self._offset_seconds = self._kept.clock_offset_seconds
+        self._refused = (0, 0)
         self._lock = threading.Lock()
         self.wake = threading.Event()
         """Set when there is something to reconcile at once."""
@@ -69,7 +70,9 @@ class Replicas:
                 self._offered = desired
                 self.wake.set()
                 return True
-        if present is not None and (desired.epoch, desired.revision) < (present.epoch, present.revision):
+        refused = (desired.epoch, desired.revision)
+        if present is not None and refused < (present.epoch, present.revision) and refused != self._refused:
+            self._refused = refused
             _log.warning(
                 "desired state refused",
                 epoch=desired.epoch,
@@ -81,7 +84,8 @@ class Replicas:
 
     def clock_offset(self, offset: timedelta) -> None:
         """Note how far the controller's clock is ahead of ours; small ones are taken as none."""
-        self._offset_seconds = offset.total_seconds() if abs(offset) > _TOLERATED_OFFSET else 0.0
+        # In steps of ten seconds, so that its jitter is not written to disk with every report.
+        self._offset_seconds = round(offset.total_seconds(), -1) if abs(offset) > _TOLERATED_OFFSET else 0.0
 
     def position(self) -> tuple[int, int]:
         """Epoch and revision of the desired state that the reported replicas follow; (0, 0) without one."""
@@ -121,15 +125,15 @@ class Replicas:
 
     def reconcile(self, readings: Readings) -> tuple[Step, ...]:
         """One round; returns the steps that were due. Raises Transient when the host cannot say what runs."""
-        now = self._clock.now()
-        statuses = {status.replica_id: status for status in self._units.statuses()}
+        self.look()
+        now, statuses = self._clock.now(), self._statuses
         with self._lock:
             offered, self._offered = self._offered, None
             kept = self._kept.model_copy(update={"clock_offset_seconds": self._offset_seconds})
             kept = kept if offered is None else accepted(kept, offered, now)
             kept = observe(kept, statuses, readings, now)
-            self._kept, self._statuses = kept, MappingProxyType(statuses)
-        self._refresh_targets(kept, statuses)
+            self._kept = kept
+        self._refresh_targets()
         self._save()  # before acting: what was asked must survive us
         due = steps(kept, statuses, readings, self._manners.drain_grace, now)
         for step in due:
@@ -137,14 +141,19 @@ class Replicas:
         self._save()
         return due
 
+    def look(self) -> None:
+        """See what runs, so that a new agent watches the engines of an earlier one at once. Raises as `reconcile`."""
+        self._statuses = MappingProxyType({status.replica_id: status for status in self._units.statuses()})
+        self._refresh_targets()
+
     def _save(self) -> None:
         if self._kept != self._saved:
             self._file.save(self._kept)
             self._saved = self._kept
 
-    def _refresh_targets(self, kept: Kept, statuses: Mapping[str, UnitStatus]) -> None:
-        fresh = {name: self._manners.target(known.replica) for name, known in kept.replicas.items()}
-        known = {name: target for name, target in self._targets.items() if name in statuses}
+    def _refresh_targets(self) -> None:
+        fresh = {name: self._manners.target(known.replica) for name, known in self._kept.replicas.items()}
+        known = {name: target for name, target in self._targets.items() if name in self._statuses}
         self._targets = known | {name: target for name, target in fresh.items() if target is not None}
 
     def _carry_out(self, step: Step) -> None:

@@ -68,7 +68,10 @@ def build(settings: AgentSettings, clock: Clock) -> Wired:
 
     def reload(fresh: AgentSettings) -> None:
         adapters.check_reload(fresh)
+        before = adapters.links
         agent.steer(adapters.course(fresh))
+        for link in before:
+            link.close()
 
     def close() -> None:
         agent.close()
@@ -93,14 +96,12 @@ class _Adapters:
         folder = settings.state_dir / "units"
         self._processes = ProcessUnits({}, folder, clock)
         self._systemd = SystemdUnits({}, folder, clock)
-        self._links: tuple[HttpControllerLink, ...] = ()
+        self.links: tuple[HttpControllerLink, ...] = ()
 
     def course(self, settings: AgentSettings) -> Course:
         """What the settings say of the running; replaces links and templates. Raises ConfigError before it does."""
         links = _links(settings, self._clock)
-        for link in self._links:
-            link.close()
-        self._settings, self._links = settings, links
+        self._settings, self.links = settings, links
         self._processes.use(_process_templates(settings))
         self._systemd.use(_systemd_templates(settings))
         own = tuple(_own_target(engine) for engine in settings.engines)
@@ -130,7 +131,7 @@ class _Adapters:
     def close(self) -> None:
         """Let go of connections and of the state folder."""
         self.scraper.close()
-        for link in self._links:
+        for link in self.links:
             link.close()
         if self._claim is not None:
             self._claim.close()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tidegate.config.settings import AgentSettings, Listen
 
 _BETWEEN_SECONDS = 2.0
+_SAMPLES = 4
+"""A window holds at least so many collections, as it does where the file sets the interval."""
 
 
 def agent(
@@ -70,7 +72,8 @@ def _load(config: Path | None, interval: float | None, listen: str | None) -> tu
     """The settings and the log level, with what the command line says instead; raises ConfigError."""
     settings, log_level = _from_file(config) if config is not None else (_without_file(), "info")
     if interval is not None:
-        settings = replace(settings, interval=timedelta(seconds=interval))
+        span = timedelta(seconds=interval)
+        settings = replace(settings, interval=span, window=max(settings.window, _SAMPLES * span))
     if listen is not None:
         settings = replace(settings, listen=_address(listen))
     return settings, log_level
