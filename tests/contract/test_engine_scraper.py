@@ -198,6 +198,14 @@ def _target(url: str, token: str = "") -> EngineTarget:
     return EngineTarget(EngineName("e"), url, token=token)
 
 
+def test_no_time_to_connect() -> None:
+    """A host that is switched off does not refuse: nothing comes back at all."""
+    found, requests = scrape(answer(), timeout=timedelta())
+
+    assert (found.state, requests) == (EngineState.UNREACHABLE, [])
+    assert "is the host up?" in found.problems[0]
+
+
 def test_a_body_that_ends_early_gives_no_counter() -> None:
     """The length says that there was more."""
 

@@ -150,6 +150,17 @@ def test_a_gauge_that_is_no_number_is_missing(line: str, why: Gap) -> None:
     assert any("vllm_num_requests_running" in problem for problem in found.problems)
 
 
+def test_one_bad_series_spoils_its_ranks_sum() -> None:
+    """Whichever of a rank's series it is; the other rank stays."""
+    models = ('engine="0",model_name="a"', 'engine="0",model_name="b"', 'engine="1",model_name="a"')
+    for order in ("NaN", "1"), ("1", "NaN"):
+        body = "".join(f"vllm:num_requests_running{{{m}}} {v}\n" for m, v in zip(models, (*order, "7"), strict=True))
+        assert read(body).gauges == {_RUNNING: Missing(Gap.NOT_FINITE), (Gauge.RUNNING, R1): 7.0}
+
+
+_RUNNING = (Gauge.RUNNING, R0)
+
+
 def test_a_share_over_one_is_missing() -> None:
     """Shims are known that say percent (66.7) under this name."""
     assert read("vllm:kv_cache_usage_perc 66.7\n").gauges == {(Gauge.KV_CACHE_USAGE, R0): Missing(Gap.MALFORMED)}

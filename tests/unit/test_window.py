@@ -438,6 +438,16 @@ def test_one_stuck_rank_is_named() -> None:
     assert "rank 1 " in found.notes[0]
 
 
+@pytest.mark.parametrize("increase", [0.0, 1.0])
+def test_counters_without_ranks_speak_for_all_ranks(increase: float) -> None:
+    """Some releases label their gauges by rank and not their counters."""
+    busy_rank = {(Gauge.RUNNING, R1): 5.0}
+    first = reading(0, {(TOKENS, R0): 9.0}, gauges=busy_rank)
+    last = reading(1, {(TOKENS, R0): 9.0 + increase}, gauges=busy_rank)
+
+    assert window([first, last]).progressing is (increase > 0)
+
+
 @pytest.mark.parametrize(("first", "last"), [({}, {}), (_BUSY, {}), ({}, _BUSY)])
 def test_an_idle_end_is_no_standstill(
     first: Mapping[tuple[Gauge, Rank], Number], last: Mapping[tuple[Gauge, Rank], Number]

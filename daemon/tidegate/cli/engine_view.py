@@ -93,7 +93,8 @@ def view(readings: Sequence[EngineReading]) -> EngineView:
     last = readings[-1]
     seen = None if isinstance(window, Missing) else window
     stalled = seen is not None and not seen.progressing and last.state is EngineState.READY
-    problems = [f"first body: {problem}" for reading in readings[:-1] for problem in reading.problems]
+    earlier = [problem for reading in readings[:-1] for problem in reading.problems if problem not in last.problems]
+    problems = [f"first body: {problem}" for problem in earlier]
     problems += [*last.problems, *(seen.notes if seen else ())]
     return EngineView(
         last, EngineState.STALLED if stalled else last.state, seen, figures(readings), tuple(dict.fromkeys(problems))

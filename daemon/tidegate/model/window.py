@@ -130,11 +130,6 @@ def _busy_ranks(reading: EngineReading) -> set[Rank]:
     }
 
 
-def busy(reading: EngineReading) -> bool:
-    """True when the engine says that requests run or wait."""
-    return bool(_busy_ranks(reading))
-
-
 def gauge(reading: EngineReading, name: Gauge) -> Number:
     """One gauge over the engine's ranks: the sum, and for the KV cache the fullest rank."""
     if reading.state is EngineState.STALLED:
