@@ -50,14 +50,19 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def rates(history: Sequence[Counts], since: datetime) -> list[float]:
-    """Arrivals per second in each CELL since `since`."""
-    totals: dict[int, int] = {}
+    """Arrivals per second in each CELL since `since`, the last one only once half of it has passed."""
+    last: dict[int, Counts] = {}
     for counts in history:
         if counts.at >= since:
-            totals[int((counts.at - since) / CELL)] = counts.arrived
-    cells = sorted(totals)
-    before = [0, *(totals[cell] for cell in cells)]
-    return [(totals[cell] - earlier) / CELL.total_seconds() for cell, earlier in zip(cells, before, strict=False)]
+            last[int((counts.at - since) / CELL)] = counts
+    found, arrived = [], 0
+    for cell, counts in sorted(last.items()):
+        passed = counts.at - (since + cell * CELL)
+        if passed < CELL / 2:
+            break
+        found.append((counts.arrived - arrived) / passed.total_seconds())
+        arrived = counts.arrived
+    return found
 
 
 def render(frame: Frame) -> RenderableType:

@@ -22,6 +22,8 @@ class Pace:
     """Played seconds per real second."""
 
     speed: float
+    load: timedelta = timedelta(minutes=8)
+    """How long an engine loads before it answers."""
 
     @staticmethod
     def of_minutes(minutes: float) -> Pace:
@@ -50,11 +52,6 @@ class Pace:
     def stale_after(self) -> timedelta:
         """A host silent for longer is missing; two real seconds, so that a busy machine is not one."""
         return self._at_least(timedelta(minutes=1), 2.0)
-
-    @property
-    def load(self) -> timedelta:
-        """How long an engine loads before it answers."""
-        return timedelta(minutes=8)
 
     @property
     def start_deadline(self) -> timedelta:

@@ -29,7 +29,7 @@ from tidegate.link.messages import CostShape
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import Transient
 
-WARM_UP = timedelta(seconds=12)
+WARM_UP = timedelta(seconds=15)
 """Real time before the day's midnight, for a database to be made and the base pool to load."""
 LOOK_EVERY = timedelta(seconds=0.5)
 """Real time between two looks at the controller."""

@@ -46,9 +46,10 @@ def _burst(facts: Facts) -> Verdict:
         return Verdict(ok=False, text=f"the {facts.burst} pool never had a ready replica")
     first = next(size for size in path if size.held)
     last = path[-1]
+    again = f"{last.at:%H:%M}" + (" of the next day" if last.at.date() != facts.since.date() else "")
     text = (
         f"{facts.burst} pool: 0 until {first.at:%H:%M}, peak {peak.ready} at {peak.at:%H:%M}, "
-        f"{last.held} again at {last.at:%H:%M}"
+        f"{last.held} again at {again}"
     )
     return Verdict(path[0].held == 0 and last.held == 0, text)
 
