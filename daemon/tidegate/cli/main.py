@@ -7,7 +7,7 @@ import sys
 import typer
 
 from tidegate import __version__
-from tidegate.cli import agent, config, dashboards, demo, engine, units
+from tidegate.cli import agent, config, controller, dashboards, db, demo, engine, host, units, user
 from tidegate.runtime.errors import EXIT_CONFIG, ConfigError, TidegateError
 
 app = typer.Typer(
@@ -33,9 +33,13 @@ def _root(
 
 
 app.command("agent")(agent.agent)
+app.command("controller")(controller.controller)
 app.command("demo")(demo.demo)
 app.add_typer(engine.app, name="engine", help="What Tidegate sees in an engine.")
 app.add_typer(config.app, name="config")
+app.add_typer(host.app, name="host")
+app.add_typer(user.app, name="user")
+app.add_typer(db.app, name="db")
 app.command("dashboards")(dashboards.dashboards)
 app.command("units")(units.units)
 
