@@ -80,7 +80,7 @@ def _number(signal: Signal) -> float:
     match signal:
         case Value(value=value):
             return value
-        case Idle() | Missing():
+        case Idle() | Missing():  # pragma: no branch - the last of them
             return 0.0
 
 
