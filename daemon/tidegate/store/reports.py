@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.series import unflatten
 from tidegate.model.vector import decode
+from tidegate.runtime.errors import Transient
 from tidegate.store import partitions
 from tidegate.store.admission import Fresh, Keys, Place, admit, moment, ranges, read_layout
 from tidegate.store.buckets import touched
@@ -42,6 +43,15 @@ class StoredReports:
         """Store what is new, in one transaction; raises ValueError, and stores nothing, when a vector does not fit."""
         read = {item.id: read_layout(host, item) for item in layouts}
         self._ensure_partitions(reports, received_at)
+        try:
+            return self._store(host, read, reports, received_at)
+        except Transient:
+            self._present = frozenset()  # a day may have been dropped under our feet: look again next time
+            raise
+
+    def _store(
+        self, host: HostName, read: Mapping[str, Keys], reports: Sequence[Report], received_at: datetime
+    ) -> Accepted:
         with self._database.begin() as connection:
             lock_host(connection, host)
             stored = _stored(connection, host, reports)
@@ -57,11 +67,11 @@ class StoredReports:
 
     def _ensure_partitions(self, reports: Sequence[Report], received_at: datetime) -> None:
         days = {moment(item.at, received_at)[0].date() for item in reports}
-        if days <= self._present:
-            return
-        partitions.ensure(self._database, days)
-        # Only days that no retention drops yet are remembered.
-        self._present = frozenset(day for day in days if day >= received_at.date())
+        today = received_at.date()
+        unsure = {day for day in days if day < today or day not in self._present}  # retention drops no day to come
+        if unsure:
+            partitions.ensure(self._database, unsure)
+            self._present = frozenset(day for day in self._present | days if day >= today)
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:
         """Stored readings with since <= at < until, by host, then by time; read in pages, no transaction held open."""

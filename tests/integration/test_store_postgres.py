@@ -1,0 +1,247 @@
+"""What only the store in Postgres can show: many at once, many pages, partitions, retention, views."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+import psycopg
+import pytest
+from fakes.store_batches import HOST, batch, engine, reading
+from sqlalchemy import text
+
+from tidegate.model.fleet import PoolName
+from tidegate.model.memory import Memory
+from tidegate.model.reading import HostName, HostReading
+from tidegate.model.records import PoolFigures
+from tidegate.runtime.errors import Transient
+from tidegate.store import partitions
+from tidegate.store.database import Database
+from tidegate.store.retention import Pruned
+from tidegate.store.store import Store
+
+STEP = timedelta(seconds=15)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def pg(database: Database) -> Store:
+    return Store(database)
+
+
+def looks(start: datetime, count: int, step: timedelta = STEP) -> list[HostReading]:
+    moments = [start + step * number for number in range(count)]
+    return [reading(at, engine(at, generation_tokens=100.0 * number)) for number, at in enumerate(moments)]
+
+
+def rows(database: Database, query: str) -> list[dict[str, object]]:
+    with database.begin() as connection:
+        return [dict(row) for row in connection.execute(text(query)).mappings()]
+
+
+def names(database: Database) -> list[str]:
+    with database.begin() as connection:
+        return partitions.names(connection)
+
+
+def test_the_same_batch_from_eight_threads_is_stored_once(pg: Store, now: datetime) -> None:
+    """An impatient agent, two controllers: whoever comes second finds everything there."""
+    layouts, reports = batch(*looks(now, 40))
+    with ThreadPoolExecutor(8) as threads:
+        accepted = list(threads.map(lambda _: pg.reports.accept(HOST, layouts, reports, now), range(8)))
+    assert sorted(each.stored for each in accepted) == [0] * 7 + [40]
+    assert {each.acknowledged for each in accepted} == {accepted[0].acknowledged}
+    assert pg.reports.count(HOST) == 40
+
+
+def test_overlapping_batches_of_many_hosts_at_once(pg: Store, now: datetime) -> None:
+    """Around midnight, so that the partitions too are wanted by all at once."""
+    midnight = now.replace(hour=0)
+    layouts, reports = batch(*looks(midnight - STEP * 10, 20))
+    jobs = [(HostName(f"gpu-{number % 4}"), reports[number // 4 :]) for number in range(16)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda job: pg.reports.accept(job[0], layouts, job[1], now), jobs))
+    assert [pg.reports.count(HostName(f"gpu-{number}")) for number in range(4)] == [20, 20, 20, 20]
+    assert names(pg.database) == ["report_20261124", "report_20261125"]
+
+
+def test_intake_and_roll_up_at_once_lose_nothing(pg: Store, now: datetime) -> None:
+    found = looks(now, 200)
+    layouts, reports = batch(*found)
+    pools = {"vllm-0": PoolName("base")}
+
+    def feed(cut: int) -> None:
+        pg.reports.accept(HOST, layouts, reports[cut : cut + 5], found[-1].at)
+
+    with ThreadPoolExecutor(4) as threads:
+        fed = [threads.submit(feed, cut) for cut in range(0, 200, 5)]
+        rolled = [threads.submit(pg.usage.roll_up, found[-1].at, pools) for _ in range(10)]
+        for job in (*fed, *rolled):
+            job.result()
+    while pg.usage.roll_up(found[-1].at, pools):
+        pass
+    usages = pg.usage.between(now, found[-1].at + DAY)
+    assert sum(usage.generation_tokens for usage in usages) == 100.0 * 199
+    assert not any(usage.partial for usage in usages)
+
+
+def test_more_readings_than_a_page_come_whole_and_in_order(pg: Store, now: datetime) -> None:
+    for host in ("gpu-1", "gpu-2"):
+        layouts, reports = batch(*looks(now - STEP * 700, 700))
+        for cut in range(0, 700, 350):
+            pg.reports.accept(HostName(host), layouts, reports[cut : cut + 350], now)
+    found = [(look.host, look.at) for look in pg.reports.readings(now - DAY, now)]
+    assert found == sorted(found)
+    assert len(set(found)) == 1400
+
+
+def test_a_vector_is_stored_in_less_than_half(pg: Store, now: datetime) -> None:
+    """The point of packing, on counters that move as counters do."""
+    totals = {"prompt_tokens": 1.5e6, "generation_tokens": 3.25e5}
+    look = reading(now, *(engine(now, f"vllm-{n}", **{k: v + n for k, v in totals.items()}) for n in range(100)))
+    pg.reports.accept(HOST, *batch(look), now)
+    (row,) = rows(
+        pg.database, "SELECT octet_length(vector) AS packed, length FROM report JOIN layout ON id = layout_id"
+    )
+    assert int(str(row["packed"])) < 8 * int(str(row["length"])) / 2
+
+
+# Partitions and retention
+
+
+def test_a_partition_can_be_made_and_read_while_a_reader_holds_the_table(pg: Store, dsn: str, now: datetime) -> None:
+    pg.reports.accept(HOST, *batch(*looks(now, 1)), now)
+    with psycopg.connect(dsn) as reader:
+        reader.execute("SELECT count(*) FROM report")
+        pg.reports.accept(HOST, *batch(*looks(now + DAY, 1), first=2), now + DAY)
+        assert pg.reports.count(HOST) == 2
+
+
+def test_old_days_are_dropped_whole_and_usage_stays(pg: Store, now: datetime) -> None:
+    pools = {"vllm-0": PoolName("base")}
+    for day in range(5):
+        pg.reports.accept(HOST, *batch(*looks(now + DAY * day, 3), first=1 + 3 * day), now + DAY * day)
+    later = now + DAY * 4 + STEP * 3
+    pg.usage.roll_up(later, pools)
+    before = pg.usage.between(now, later)
+    pg.decisions.settle([], Memory(), [PoolFigures(now, PoolName("base"), "chat", 1, 0, 0, 1)])
+    assert pg.retention.prune(later, DAY * 2) == Pruned(("report_20261125", "report_20261126"), 1)
+    assert pg.retention.prune(later, DAY * 2) is None
+    assert names(pg.database) == ["report_20261127", "report_20261128", "report_20261129"]
+    assert pg.usage.between(now, later) == before
+    assert pg.decisions.figures(now, later) == []
+
+
+def test_a_report_that_comes_after_its_day_was_dropped_does_not_unmake_usage(pg: Store, now: datetime) -> None:
+    """The bucket's other reports are gone: worked out of the late one alone it would be nearly empty."""
+    pools = {"vllm-0": PoolName("base")}
+    found = looks(now, 6)
+    layouts, reports = batch(*found)
+    pg.reports.accept(HOST, layouts, reports[:5], now)
+    later = now + DAY * 4
+    pg.usage.roll_up(later, pools)
+    (before,) = pg.usage.between(now, later)
+    pg.retention.prune(later, DAY * 2)
+    assert pg.reports.accept(HOST, layouts, reports[5:], later).stored == 1
+    pg.usage.roll_up(later, pools)
+    assert pg.usage.between(now, later) == [before]
+
+
+def test_a_reader_in_the_way_of_retention_only_delays_it(pg: Store, dsn: str, now: datetime) -> None:
+    pg.reports.accept(HOST, *batch(*looks(now, 1)), now)
+    with psycopg.connect(dsn) as reader:
+        reader.execute("SELECT count(*) FROM report")
+        with pytest.raises(Transient, match=r"lock timeout.*tried again"):
+            pg.retention.prune(now + DAY * 9, DAY)
+    assert pg.retention.prune(now + DAY * 9, DAY) == Pruned(("report_20261125",), 1)
+
+
+def test_a_day_dropped_under_our_feet_is_made_again(pg: Store, now: datetime) -> None:
+    """Somebody restored or emptied the database while the controller ran."""
+    layouts, reports = batch(*looks(now, 2))
+    pg.reports.accept(HOST, layouts, reports[:1], now)
+    partitions.drop_before(pg.database, now + DAY * 2)
+    with pytest.raises(Transient, match="no partition"):
+        pg.reports.accept(HOST, layouts, reports, now)
+    assert pg.reports.accept(HOST, layouts, reports, now).stored == 2
+
+
+def test_a_layout_in_use_is_kept_and_an_unused_one_is_forgotten(pg: Store, now: datetime) -> None:
+    used, reports = batch(*looks(now, 2, DAY * 6))
+    unused, _ = batch(reading(now, engine(now, "vllm-9")))
+    pg.reports.accept(HOST, used + unused, reports[:1], now)
+    pg.reports.accept(HOST, [], reports[1:], now + DAY * 6)
+    pg.retention.prune(now + DAY * 6, DAY)
+    assert [row["id"] for row in rows(pg.database, "SELECT id FROM layout")] == [used[0].id]
+    assert len(list(pg.reports.readings(now, now + DAY * 9))) == 1
+
+
+# Views
+
+
+def test_the_usage_view_has_ratios_of_sums(pg: Store, now: datetime) -> None:
+    for at, scale in ((now, 0.0), (now + STEP, 1.0)):
+        busy = engine(at, "vllm-0", cache_queries=1000 * scale, cache_hits=900 * scale, started=1.0)
+        idle = engine(at, "vllm-1", cache_queries=10 * scale, cache_hits=0.0, started=1.0)
+        pg.reports.accept(HOST, *batch(reading(at, busy, idle), first=1 + int(scale)), now + STEP)
+    pg.usage.roll_up(now + STEP, {"vllm-0": PoolName("base"), "vllm-1": PoolName("base")})
+    (row,) = rows(pg.database, "SELECT * FROM v_usage")
+    assert row["bucket"] == now
+    assert row["kv_cache_hit_rate"] == pytest.approx(900 / 1010)
+    assert row["generation_tokens"] is None, "what no engine exports is missing, not zero"
+
+
+@pytest.mark.parametrize(
+    ("view", "columns"),
+    [
+        (
+            "v_pool_figures",
+            (
+                "at pool service ready starting leaving target gpus running queue_depth gpu_utilization kv_cache_usage "
+                "kv_cache_hit_rate prompt_tokens_per_second generation_tokens_per_second tokens_per_gpu_per_second "
+                "ttft_p95_seconds tpot_p95_seconds e2e_p99_seconds cost_per_million_tokens"
+            ),
+        ),
+        (
+            "v_usage",
+            (
+                "bucket pool prompt_tokens cached_prompt_tokens generation_tokens cache_queries cache_hits "
+                "kv_cache_hit_rate partial"
+            ),
+        ),
+        (
+            "v_decisions",
+            (
+                "at id pool current ready starting leaving wanted target mode reason limits signals "
+                "may_change_at acted actions"
+            ),
+        ),
+        (
+            "v_replicas",
+            (
+                "id pool service host gpus gpu_count port want state since requested_at ready_at stopped_at deadline "
+                "start_seconds managed cut_requests why"
+            ),
+        ),
+        (
+            "v_alerts",
+            "since rule labels phase starts_at ends_at value baseline summary summary_zh",
+        ),
+    ],
+)
+def test_the_views_keep_their_columns(database: Database, view: str, columns: str) -> None:
+    """A promise to boards and to people's own queries (docs/schema.md)."""
+    with database.begin() as connection:
+        assert " ".join(connection.execute(text(f"SELECT * FROM {view}")).keys()) == columns
+
+
+def test_a_reader_role_needs_no_more_than_the_views(database: Database, dsn: str) -> None:
+    """The grants of docs/schema.md: Grafana reads, and sees neither tables nor tokens."""
+    with database.begin() as connection:
+        connection.execute(text("CREATE ROLE only_views"))
+        connection.execute(text("GRANT SELECT ON v_pool_figures, v_usage, v_decisions TO only_views"))
+        connection.execute(text("SET LOCAL ROLE only_views"))
+        connection.execute(text("SELECT * FROM v_decisions"))
+        with pytest.raises(Exception, match="permission denied"):
+            connection.execute(text("SELECT * FROM host"))
+        connection.rollback()
