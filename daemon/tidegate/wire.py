@@ -25,6 +25,11 @@ MAX_SERIES = 20_000
 Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@/-]*$")]
 
 
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""What a database's integer holds: a host cannot break what it is not trusted with."""
+Gpus = Annotated[int, Field(ge=0, le=4096)]
+
+
 class Message(BaseModel):
     """Frozen, and closed: an unknown key is an error, not a silent loss."""
 
@@ -85,8 +90,8 @@ class EngineStatus(Message):
     pool: str = ""
     service: str = ""
     model: str = ""
-    gpus: int = 1
-    gpu_indices: list[int] = []
+    gpus: Gpus = 1
+    gpu_indices: list[Gpus] = []
     replica_id: str = ""
     """Set when the agent runs it for the controller; empty for an engine of the operator's own."""
     problems: list[str] = []
@@ -100,7 +105,7 @@ class ReplicaStatus(Message):
     since: float
     in_flight: float | None = None
     """Running plus waiting requests; None when not known."""
-    cut_requests: int = 0
+    cut_requests: Count = 0
     """Requests in flight when a drain's deadline stopped it."""
     why: str = ""
 
@@ -113,10 +118,10 @@ class HostState(Message):
     nvml_why: str = ""
     engines: list[EngineStatus] = []
     replicas: list[ReplicaStatus] = []
-    desired_epoch: int = 0
-    desired_revision: int = 0
-    spool_reports: int = 0
-    spool_dropped: int = 0
+    desired_epoch: Count = 0
+    desired_revision: Count = 0
+    spool_reports: Count = 0
+    spool_dropped: Count = 0
     agent_version: str = ""
 
 

@@ -157,6 +157,13 @@ def nested(depth: int) -> bytes:
         (nested(100_000), 400),
         (json.dumps(body(sent_at=float("nan"))).encode(), 422),
         (json.dumps(body(sent_at="soon")).encode(), 422),
+        (json.dumps(body(sent_at=1e11)).encode(), 422),
+        (json.dumps(body(state={"nvml_why": "\ud800"})).encode(), 400),
+        (json.dumps(body(state={"spool_reports": 2**70})).encode(), 422),
+        (
+            json.dumps(body(state={"engines": [{"name": "e", "url": "", "state": "ready", "gpus": 2**40}]})).encode(),
+            422,
+        ),
         (json.dumps(body(extra=1)).encode(), 422),
         (json.dumps(body(host="a\x00b")).encode(), 422),
         (json.dumps(body(host="../../etc")).encode(), 422),
