@@ -106,6 +106,8 @@ class Loop:
 
     def _run(self, name: str, job: Callable[[], None]) -> None:
         with self._lock:
+            if self._stopping.is_set():  # it waited for a thread when the stop came
+                return
             self._running += 1
         began = self._real.monotonic()
         error: Exception | None = None
