@@ -114,14 +114,6 @@ class EmbeddedPostgres:
             self._await_ready()
             self._ensure_database()
 
-    def revive(self) -> bool:
-        """Start the server again when it died; True when it had to. Raises as `start` does."""
-        if self.alive():
-            return False
-        _log.warning("database is gone, starting it again", folder=str(self._home.path))
-        self.start()
-        return True
-
     def stop(self) -> None:
         """Stop the server (fast: open transactions are undone), unless it is another's; let go of everything."""
         if self._home.path.exists():
