@@ -85,8 +85,13 @@ def eventually(done: Callable[[], bool]) -> None:
 
 
 def test_it_answers_over_a_private_socket_and_nowhere_else(new_server: EmbeddedPostgres, state_dir: Path) -> None:
+    """Under a strict umask too, as services have."""
     server = new_server
-    server.start()
+    before = os.umask(0o077)
+    try:
+        server.start()
+    finally:
+        os.umask(before)
     assert run(server, "SHOW listen_addresses") == [("",)]
     assert run(server, "SELECT current_database(), current_user") == [("tidegate", "tidegate")]
     home = state_dir / "postgres"

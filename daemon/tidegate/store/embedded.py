@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +17,8 @@ import structlog
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import Permanent, Transient
 from tidegate.store import embedded_binaries as binaries
-from tidegate.store.embedded_home import ROLE, Home
+from tidegate.store import embedded_cluster as cluster
+from tidegate.store.embedded_home import Home
 from tidegate.store.embedded_process import clear_stale_pid_file, end, launch, read_pid_file, serves
 from tidegate.store.embedded_user import ServerUser, server_user
 
@@ -85,7 +87,7 @@ class EmbeddedPostgres:
         found = read_pid_file(self._home.data)
         if found is None or found.socket_dir is None:
             raise Transient(f"the embedded database in {self._home.path} is not running")
-        return f"postgresql://{ROLE}@/{database}?host={quote(str(found.socket_dir), safe='')}&port=5432"
+        return f"postgresql://{cluster.ROLE}@/{database}?host={quote(str(found.socket_dir), safe='')}&port=5432"
 
     def alive(self) -> bool:
         """True while the server process lives."""
@@ -108,8 +110,8 @@ class EmbeddedPostgres:
             if not self.alive():
                 programs = binaries.programs(self._home.path, user)
                 self._check_major(programs)
-                if self._home.made_by() is None:
-                    self._home.initialise(programs, user, durable=self._durable)
+                if cluster.made_by(self._home) is None:
+                    cluster.initialise(self._home, programs, user, durable=self._durable)
                 self._launch(programs, user)
             self._await_ready()
             self._ensure_database()
@@ -153,7 +155,7 @@ class EmbeddedPostgres:
         return True
 
     def _check_major(self, programs: Path) -> None:
-        ours, theirs = binaries.major(programs), self._home.made_by()
+        ours, theirs = binaries.major(programs), cluster.made_by(self._home)
         if theirs not in (None, ours):
             raise Permanent(
                 f"the data in {self._home.data} was made by Postgres {theirs} and this is {ours}: install "
@@ -163,15 +165,17 @@ class EmbeddedPostgres:
     def _launch(self, programs: Path, user: ServerUser) -> None:
         before = read_pid_file(self._home.data)
         clear_stale_pid_file(self._home.data)
-        self._home.turn_log()
-        self._home.admit(user)
-        settings = _SETTINGS | ({} if self._durable else _CARELESS)
-        self._socket_dir = self._home.socket_dir(user, before.socket_dir if before else self._socket_dir)
+        settings = _SETTINGS | cluster.admission(self._home, user) | ({} if self._durable else _CARELESS)
+        self._socket_dir = cluster.socket_dir(self._home, user, before.socket_dir if before else self._socket_dir)
         settings["unix_socket_directories"] = str(self._socket_dir)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        self._log_from = self._home.log.stat().st_size if self._home.log.exists() else 0
-        command = [str(programs / "postgres"), "-D", str(self._home.data), *options]
-        self._child = launch(user, command, self._home.log)
+        log = self._home.open_log()
+        try:
+            self._log_from = os.fstat(log).st_size
+            command = [str(programs / "postgres"), "-D", str(self._home.data), *options]
+            self._child = launch(user, command, log)
+        finally:
+            os.close(log)
 
     def _await_ready(self) -> None:
         began = said = self._clock.monotonic()
@@ -220,7 +224,7 @@ class EmbeddedPostgres:
             end(pid, gently=False)
             if not self._gone_within(_IMMEDIATE_SECONDS):
                 raise Transient(f"the embedded database (process {pid}) does not stop; end it by hand")
-        self._home.forget_socket_dir(found.socket_dir if found else None)
+        cluster.forget_socket_dir(found.socket_dir if found else None)
 
     def _gone_within(self, seconds: float) -> bool:
         deadline = self._clock.monotonic() + seconds

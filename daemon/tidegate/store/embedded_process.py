@@ -21,12 +21,11 @@ def run(user: ServerUser, command: list[str]) -> subprocess.CompletedProcess[str
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=_RUN_SECONDS, **_manners(user))
 
 
-def launch(user: ServerUser, command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start the server as its user, apart from our terminal, its words appended to the log."""
-    with log.open("ab") as out:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, **_manners(user)
-        )
+def launch(user: ServerUser, command: list[str], log: int) -> subprocess.Popen[bytes]:
+    """Start the server as its user, apart from our terminal, its words going to the log's descriptor."""
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **_manners(user)
+    )
 
 
 def _manners(user: ServerUser) -> dict[str, Any]:
