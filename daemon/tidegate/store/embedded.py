@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from urllib.parse import quote
 
 import psycopg
@@ -42,8 +42,6 @@ _CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 _PASSING = ("No space left", "Cannot allocate memory", "could not fork", "shared memory block", "lock file")
 
 _log = structlog.get_logger()
-_left_running: list[subprocess.Popen[bytes]] = []
-"""Servers that outlive their starter on purpose: another process owns them now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ class EmbeddedPostgres:
                 if self._may_stop():
                     self._end()
                 elif self._child is not None:
-                    _left_running.append(self._child)
+                    Thread(target=self._child.wait, daemon=True).start()  # its owner ends it; we only bury it
         self._child = None
         self._held.close()
 
