@@ -70,7 +70,7 @@ def test_before_the_first_status_and_while_the_controller_is_away_it_says_so() -
 
 def test_missing_figures_are_gaps_not_zeros() -> None:
     """The burst pool has no hit rate yet."""
-    line = next(line for line in drawn(frame()).splitlines() if "burst" in line and "of 0..5" in line)
+    line = next(line for line in drawn(frame()).splitlines() if "burst" in line and "of 5" in line)
     assert "0.00" not in line
     assert line.count(" - ") >= 5
 

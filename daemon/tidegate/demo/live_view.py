@@ -96,7 +96,7 @@ def _traffic(frame: Frame) -> RenderableType:
     text = Text(sparkline(frame.traffic) or "the day has not begun", style="cyan")
     text.append(
         f"\n{now:.2f} requests/s   {counts.arrived:,} arrived   {counts.finished:,} answered   "
-        f"{counts.outstanding} in flight",
+        f"{counts.outstanding} under way",
         style="default",
     )
     if counts.waiting:
@@ -106,22 +106,23 @@ def _traffic(frame: Frame) -> RenderableType:
 
 
 def _pools(status: StatusShape) -> RenderableType:
-    table = Table(expand=True, box=None, pad_edge=False)
-    table.add_column("pool")
+    table = Table(expand=True, box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("pool", no_wrap=True)
     table.add_column("replicas", no_wrap=True)
-    for title in ("target", "running", "queue", "hit rate", "GPU", "KV", "TTFT p95", "tokens/GPU/s", "per million*"):
+    for title in ("target", "running", "queue", "hit rate", "GPU", "KV", "TTFT p95", "tokens /GPU/s"):
         table.add_column(title, justify="right")
+    table.add_column(f"{status.currency} per million*", justify="right")
     for pool in status.pools:
-        table.add_row(*_pool_cells(pool, status.currency))
+        table.add_row(*_pool_cells(pool))
     return Panel(table, title="pools", title_align="left")
 
 
-def _pool_cells(pool: PoolShape, currency: str) -> list[RenderableType]:
+def _pool_cells(pool: PoolShape) -> list[RenderableType]:
     figures = pool.figures
     return [
         Text(pool.name, style="bold"),
         _squares(pool),
-        f"{pool.target} of {pool.min}..{pool.max}",
+        f"{pool.target} of {pool.max}",
         _number(figures.running, "{:.0f}"),
         _number(figures.queue_depth, "{:.0f}"),
         _number(figures.kv_cache_hit_rate, "{:.2f}"),
@@ -129,7 +130,7 @@ def _pool_cells(pool: PoolShape, currency: str) -> list[RenderableType]:
         _number(figures.kv_cache_usage, "{:.0%}"),
         _number(figures.ttft_p95_seconds, "{:.2f} s"),
         _number(figures.tokens_per_gpu_per_second, "{:.0f}"),
-        _number(figures.cost_per_million_tokens, "{:.2f} " + currency),
+        _number(figures.cost_per_million_tokens, "{:.2f}"),
     ]
 
 
@@ -148,12 +149,12 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _money(frame: Frame) -> RenderableType:
-    text = Text("■ ready  ▣ starting  ▨ leaving  □ free      - missing, the status page says why      ", style="dim")
+    text = Text("■ ready ▣ starting ▨ leaving □ free, - missing     ", style="dim")
     cost = frame.cost
     if cost and cost.tokens and cost.amount is not None and cost.per_million_tokens is not None:
         text.append(
             f"day so far: {cost.tokens / 1_000_000:.1f} million tokens for {cost.amount:.2f} {cost.currency}, "
-            f"{cost.per_million_tokens:.2f} a million (*{cost.state}, from prices per GPU hour)",
+            f"{cost.per_million_tokens:.2f} a million (*{cost.state})",
             style="not dim bold",
         )
     return text
