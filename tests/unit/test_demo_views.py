@@ -83,7 +83,7 @@ def test_the_sparkline_scales_to_its_highest_bar() -> None:
 def test_rates_are_arrivals_per_cell() -> None:
     """Only from the day's beginning on; the last one over what has passed of it, and not while that is little."""
     history = [Counts(DAY + k * CELL / 4, arrived=600 * k) for k in range(1, 7)]
-    assert rates(history, DAY) == [1800 / 900, (3600 - 1800) / 600]
+    assert rates(history, DAY) == [1800 / 900, (3600 - 1800) / 900]
     assert rates(history[:-1], DAY) == [1800 / 900]
     assert rates(history, DAY + timedelta(days=1)) == []
 

@@ -11,7 +11,7 @@ import typer
 def demo(
     once: Annotated[bool, typer.Option("--once", help="Play one day, print the summary and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON on stdout; progress on stderr.")] = False,
-    minutes: Annotated[float, typer.Option(min=0.5, max=1440, help="Real minutes in which a day is played.")] = 2.5,
+    minutes: Annotated[float, typer.Option(min=1, max=1440, help="Real minutes in which a day is played.")] = 2.5,
     state: Annotated[
         Path | None, typer.Option(help="Keep everything in this folder (empty or absent); logs are in it.")
     ] = None,

@@ -19,7 +19,7 @@ from tidegate.link.messages import CostShape, DecisionShape, PoolShape, StatusSh
 BARS = " ▁▂▃▄▅▆▇█"
 CELL = timedelta(minutes=20)
 """Played time that one bar of the traffic stands for."""
-DECISIONS_SHOWN, MESSAGES_SHOWN = 7, 4
+CELLS_SHOWN, DECISIONS_SHOWN, MESSAGES_SHOWN = 72, 7, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,15 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def rates(history: Sequence[Counts], since: datetime) -> list[float]:
-    """Arrivals per second in each CELL since `since`, the last one only once half of it has passed."""
-    last: dict[int, Counts] = {}
-    for counts in history:
-        if counts.at >= since:
-            last[int((counts.at - since) / CELL)] = counts
-    found, arrived = [], 0
+    """Arrivals per second in each CELL since `since`, the last one only once half of it has passed; a day at most."""
+    last = {(counts.at - since) // CELL: counts for counts in history if counts.at >= since}
+    found, before = [], Counts(since)
     for cell, counts in sorted(last.items()):
-        passed = counts.at - (since + cell * CELL)
-        if passed < CELL / 2:
+        if counts.at - (since + cell * CELL) < CELL / 2 and cell == max(last):
             break
-        found.append((counts.arrived - arrived) / passed.total_seconds())
-        arrived = counts.arrived
-    return found
+        found.append((counts.arrived - before.arrived) / max(1.0, (counts.at - before.at).total_seconds()))
+        before = counts
+    return found[-CELLS_SHOWN:]
 
 
 def render(frame: Frame) -> RenderableType:
