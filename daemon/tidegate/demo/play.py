@@ -87,9 +87,8 @@ class Play:
         """Print the verdicts."""
         self._console.print(f"\nThe day {self._midnight:%d %B %Y}, played in {self._options.minutes:g} minutes:")
         for verdict in summary.verdicts:
-            self._console.print(
-                f"  {'[green]✓' if verdict.ok else '[red]✗'}[/] {escape(verdict.text)}", highlight=False
-            )
+            mark = "[green]✓[/]" if verdict.ok else "[red]✗[/]"
+            self._console.print(f"  {mark} {escape(verdict.text)}", highlight=False, soft_wrap=True)
 
     @property
     def _day_end(self) -> datetime:
