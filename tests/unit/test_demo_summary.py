@@ -43,6 +43,7 @@ def good_facts() -> Facts:
         closed=True,
         story=good_story(),
         costs=cost(tokens=2_000_100, amount="200.00"),
+        tokens=2_000_100.0,
         deliveries=delivered,
         burst="burst",
         event=(at(14), at(15.5)),

@@ -26,6 +26,9 @@ class Facts:
     """No request arrives any more, so every one must have been answered."""
     story: Story
     costs: CostsShape
+    """Of the day."""
+    tokens: float
+    """What the controller has counted from the start until now; unlike the day's, it has no edge inside the traffic."""
     deliveries: Sequence[Delivery]
     burst: str
     event: tuple[datetime, datetime]

@@ -113,6 +113,7 @@ class Play:
                 closed=self._options.once,
                 story=self._story,
                 costs=stage.client.costs(self._midnight, self._day_end),
+                tokens=float(stage.client.costs(self._plan.epoch, stage.clock.now()).total.tokens or 0),
                 deliveries=stage.receiver.deliveries(),
                 burst=configuration.BURST,
                 event=(

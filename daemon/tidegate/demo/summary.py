@@ -45,7 +45,7 @@ def summarize(facts: Facts) -> Summary:
             "moved": facts.counts.moved,
         },
         "pools": {name: _path(path) for name, path in facts.story.sizes.items()},
-        "tokens": {"by_gateway": facts.counts.tokens, "by_controller": round(facts.costs.total.tokens or 0)},
+        "tokens": {"by_gateway": facts.counts.tokens, "by_controller": round(facts.tokens)},
         "cost": facts.costs.model_dump(mode="json"),
         "alerts": [_drop(drop) for drop in facts.story.drops()],
         "webhooks": [
