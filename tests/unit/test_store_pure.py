@@ -101,6 +101,17 @@ def test_a_hole_is_a_hole_from_its_length_on(seconds: int) -> None:
     assert share.partial == (second - first > HOLE)
 
 
+@pytest.mark.parametrize(("spacing", "silence", "holed"), [(180, 180, False), (180, 541, True), (15, 180, True)])
+def test_a_host_that_samples_rarely_leaves_no_hole_by_that_alone(spacing: int, silence: int, holed: bool) -> None:
+    """Three of its own spacings are a hole, never its own pace."""
+    bucket = datetime(2026, 11, 25, 12, tzinfo=UTC)
+    moments = [bucket - timedelta(seconds=silence), bucket, bucket + timedelta(seconds=spacing)]
+    looks = [reading(at, engine(at, generation_tokens=1.0)) for at in moments[1:]]
+    after = moments[-1] + timedelta(seconds=spacing)
+    (share,) = fill(bucket, looks, Border(moments[0], after, {}), after).values()
+    assert share.partial == holed
+
+
 @given(
     st.builds(
         Memory,

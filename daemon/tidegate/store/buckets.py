@@ -17,6 +17,9 @@ from tidegate.model.window import EngineWindow, engine_window
 
 HOLE = timedelta(seconds=90)
 """Samples of a host further apart than this leave a hole: six samples at the default interval."""
+_SPACINGS = 3
+_WIDEST_HOLE = 2 * BUCKET
+"""A host that samples rarely leaves a hole at three of its own spacings, but never beyond this."""
 COUNTERS = (
     Counter.PROMPT_TOKENS,
     Counter.CACHED_PROMPT_TOKENS,
@@ -91,7 +94,9 @@ def _holed(bucket: datetime, samples: Sequence[HostReading], border: Border, now
         moments.append(border.after)
     elif now >= closing(bucket):
         moments.append(bucket + BUCKET)
-    return any(later - earlier > HOLE for earlier, later in pairwise(moments))
+    spacings = [later - earlier for earlier, later in pairwise(moments)]
+    hole = max(HOLE, min(_WIDEST_HOLE, _SPACINGS * min(spacings, default=HOLE)))
+    return any(spacing > hole for spacing in spacings)
 
 
 def _engine_bucket(name: EngineName, samples: Sequence[HostReading], border: Border, *, holed: bool) -> EngineBucket:
