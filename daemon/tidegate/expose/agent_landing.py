@@ -33,6 +33,7 @@ _STATE_WORDS = {
     EngineState.EMPTY: "answers with no engine series",
     EngineState.TRUNCATED: "cut its answer short",
     EngineState.FAILED: "answers with an error",
+    EngineState.UNSUPPORTED: "is something whose metrics are not read here",
 }
 
 

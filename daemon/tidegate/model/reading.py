@@ -9,6 +9,39 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import NewType
 
+from tidegate.model.vocabulary import (
+    Basis,
+    Counter,
+    Distribution,
+    EngineKind,
+    EngineState,
+    Gauge,
+    GpuCountSource,
+)
+
+__all__ = [
+    "Basis",
+    "Counter",
+    "Distribution",
+    "EngineKind",
+    "EngineName",
+    "EngineReading",
+    "EngineState",
+    "Gap",
+    "Gauge",
+    "GpuCountSource",
+    "GpuFault",
+    "GpuReading",
+    "GpuSurvey",
+    "GpuUuid",
+    "Histogram",
+    "HostName",
+    "HostReading",
+    "Missing",
+    "Number",
+    "Rank",
+]
+
 HostName = NewType("HostName", str)
 EngineName = NewType("EngineName", str)
 GpuUuid = NewType("GpuUuid", str)
@@ -42,63 +75,6 @@ class Missing:
 
 Number = float | Missing
 """A figure: a finite number or the reason why there is none."""
-
-
-class EngineKind(StrEnum):
-    """The serving engines whose dialects are read. The order is a contract: it is reported as its position."""
-
-    VLLM = "vllm"
-
-
-class EngineState(StrEnum):
-    """What an engine's endpoint showed. The order is a contract: it is reported as its position."""
-
-    READY = "ready"
-    STARTING = "starting"
-    UNREACHABLE = "unreachable"
-    HANGING = "hanging"
-    STALLED = "stalled"
-    DISABLED = "disabled"
-    UNAUTHORIZED = "unauthorized"
-    MALFORMED = "malformed"
-    EMPTY = "empty"
-    TRUNCATED = "truncated"
-    FAILED = "failed"
-
-
-class Gauge(StrEnum):
-    """Engine gauges, as series names on the wire (per rank)."""
-
-    RUNNING = "running"
-    QUEUE_DEPTH = "queue_depth"
-    KV_CACHE_USAGE = "kv_cache_usage"
-
-
-class Counter(StrEnum):
-    """Engine counters, as series names on the wire (per rank, cumulative since the engine's start)."""
-
-    PROMPT_TOKENS = "prompt_tokens"
-    CACHED_PROMPT_TOKENS = "cached_prompt_tokens"
-    GENERATION_TOKENS = "generation_tokens"
-    CACHE_QUERIES = "cache_queries"
-    CACHE_HITS = "cache_hits"
-    PREEMPTIONS = "preemptions"
-    FINISHED = "finished"
-    ABORTED = "aborted"
-    ERRORS = "errors"
-    RETRIES = "retries"
-    STEPS = "steps"
-    """Engine iterations: moves whenever the engine makes progress."""
-
-
-class Distribution(StrEnum):
-    """Engine histograms, as series names on the wire (seconds)."""
-
-    TTFT = "ttft"
-    ITL = "itl"
-    TPOT = "tpot"
-    E2E = "e2e"
-    QUEUE_TIME = "queue_time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +128,22 @@ class EngineReading:
     problems: tuple[str, ...] = ()
     """Everything that was skipped, dropped or doubted, in words."""
     duration_seconds: float = 0.0
+    gpus: int | None = None
+    """GPUs that the engine holds, where somebody could find out, and who that was."""
+    gpus_source: GpuCountSource | None = None
+    kv_usage_basis: Basis | None = None
+    """What `Gauge.KV_CACHE_USAGE` counts in this engine."""
+
+    @property
+    def up(self) -> bool:
+        """True when the endpoint gave the engine's own figures: a stalled engine is up, and does nothing."""
+        return self.state in (EngineState.READY, EngineState.STALLED)
+
+    @property
+    def ready(self) -> bool:
+        """True when the engine takes requests, as far as its page tells: it answers, moves and no rank sleeps."""
+        levels = (value for (name, _), value in self.gauges.items() if name is Gauge.SLEEP_LEVEL)
+        return self.state is EngineState.READY and not any(isinstance(value, float) and value > 0 for value in levels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.model.reading import (
+    Basis,
     Counter,
     Distribution,
     EngineKind,
@@ -21,6 +22,7 @@ from tidegate.model.reading import (
     EngineState,
     Gap,
     Gauge,
+    GpuCountSource,
     GpuReading,
     GpuSurvey,
     GpuUuid,
@@ -34,6 +36,8 @@ from tidegate.model.reading import (
 
 _STATES = tuple(EngineState)
 _KINDS = tuple(EngineKind)
+_SOURCES = tuple(GpuCountSource)
+_BASES = tuple(Basis)
 _GAUGES = {gauge.value: gauge for gauge in Gauge}
 _COUNTERS = {counter.value: counter for counter in Counter}
 _BUCKETS = {f"{name.value}_bucket": name for name in Distribution}
@@ -89,12 +93,9 @@ def _gpu_pairs(gpu: GpuReading) -> Iterable[tuple[SeriesKey, Number]]:
 
 def _engine_pairs(reading: EngineReading) -> Iterable[tuple[SeriesKey, Number]]:
     owner = reading.engine
-    yield SeriesKey("engine", owner, "state"), float(_STATES.index(reading.state))
-    yield SeriesKey("engine", owner, "at"), reading.at.timestamp()
-    if reading.kind is not None:
-        yield SeriesKey("engine", owner, "kind"), float(_KINDS.index(reading.kind))
-    if reading.started is not None:
-        yield SeriesKey("engine", owner, "started"), reading.started
+    for plain, number in _plain_pairs(reading):
+        if number is not None:
+            yield SeriesKey("engine", owner, plain), float(number)
     for (gauge, rank), value in sorted(reading.gauges.items()):
         yield SeriesKey("engine", owner, gauge.value, rank), value
     for (counter, rank), total in sorted(reading.counters.items()):
@@ -104,6 +105,18 @@ def _engine_pairs(reading: EngineReading) -> Iterable[tuple[SeriesKey, Number]]:
             yield SeriesKey("engine", owner, f"{name.value}_bucket", rank, _le(bound)), count
         yield SeriesKey("engine", owner, f"{name.value}_sum", rank), histogram.sum
         yield SeriesKey("engine", owner, f"{name.value}_count", rank), histogram.count
+
+
+def _plain_pairs(reading: EngineReading) -> Iterable[tuple[str, float | None]]:
+    """What an engine has one of; a member of a closed list as its position."""
+    source, basis = reading.gpus_source, reading.kv_usage_basis
+    yield "state", _STATES.index(reading.state)
+    yield "at", reading.at.timestamp()
+    yield "kind", None if reading.kind is None else _KINDS.index(reading.kind)
+    yield "started", reading.started
+    yield "gpus", reading.gpus
+    yield "gpus_source", None if source is None else _SOURCES.index(source)
+    yield "kv_usage_basis", None if basis is None else _BASES.index(basis)
 
 
 def _le(bound: float) -> str:
@@ -159,6 +172,8 @@ def _engine(owner: str, at: datetime, cells: _Cells) -> EngineReading:
     kind = _position(_plain(cells, "kind"), len(_KINDS))
     state = _position(_plain(cells, "state"), len(_STATES))
     started = _plain(cells, "started")
+    source = _position(_plain(cells, "gpus_source"), len(_SOURCES))
+    basis = _position(_plain(cells, "kv_usage_basis"), len(_BASES))
     gauges: dict[tuple[Gauge, Rank], Number] = {}
     counters: dict[tuple[Counter, Rank], float] = {}
     for (name, rank, _), value in cells.items():
@@ -175,6 +190,9 @@ def _engine(owner: str, at: datetime, cells: _Cells) -> EngineReading:
         counters=counters,
         histograms=_histograms(cells),
         started=None if isinstance(started, Missing) else started,
+        gpus=_position(_plain(cells, "gpus"), 1 << 16),
+        gpus_source=None if source is None else _SOURCES[source],
+        kv_usage_basis=None if basis is None else _BASES[basis],
     )
 
 

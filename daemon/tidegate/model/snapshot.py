@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidegate.model.fleet import ReplicaState
-from tidegate.model.reading import EngineName, HostReading, Number
+from tidegate.model.reading import EngineName, GpuCountSource, HostReading, Number
 from tidegate.model.window import EngineWindow, Figure
 
 
@@ -20,6 +20,8 @@ class EngineLabels:
     replica: str = ""
     gpus: int = 1
     url: str = ""
+    gpus_source: GpuCountSource = GpuCountSource.CONFIGURATION
+    """Who says so: the configuration, unless the engine or its processes tell more."""
 
 
 @dataclass(frozen=True, slots=True)

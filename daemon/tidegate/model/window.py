@@ -157,6 +157,7 @@ _STATE_GAPS = {
     EngineState.EMPTY: Gap.MALFORMED,
     EngineState.TRUNCATED: Gap.MALFORMED,
     EngineState.FAILED: Gap.UNREACHABLE,
+    EngineState.UNSUPPORTED: Gap.NOT_SUPPORTED,
 }
 
 
