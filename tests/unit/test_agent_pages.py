@@ -140,7 +140,7 @@ def test_an_engine_that_is_down_has_its_state_and_reasons_and_no_figure() -> Non
     text = exposition(busy_host())
 
     mine = [line for line in text.splitlines() if 'engine="vllm-b"' in line]
-    assert 'tidegate_engine_up{engine="vllm-b",pool="",replica="",service=""} 0.0' in mine
+    assert 'tidegate_engine_up{engine="vllm-b",pool="",replica="",service="",traffic="production"} 0.0' in mine
     assert sum(line.endswith(" 1.0") for line in mine if line.startswith("tidegate_engine_state")) == 1
     assert any(line.startswith("tidegate_figure_missing") and 'reason="unreachable"' in line for line in mine)
     assert not any(line.startswith(("tidegate_queue_depth", "tidegate_prompt_tokens_total")) for line in mine)

@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tidegate.expose.exposition import Exposition, render
-from tidegate.expose.families import Role
+from tidegate.expose.families import ENGINE, Role
 from tidegate.expose.metrics_doc import with_tables
 from tidegate.model.reading import Gap, Histogram, Missing
 
@@ -34,7 +34,9 @@ class Fixed:
         lambda out: out.add("tidegate_gpu_up", {}, 1.0),
         lambda out: out.add("tidegate_gpu_up", {"uuid": "a", "host": "b"}, 1.0),
         lambda out: out.add("tidegate_pool_replicas", {"pool": "a", "state": "ready"}, 1.0),
-        lambda out: out.add("tidegate_ttft_seconds", {"engine": "a", "pool": "", "service": "", "replica": ""}, 1.0),
+        lambda out: out.add(
+            "tidegate_ttft_seconds", {"engine": "a", "pool": "", "service": "", "replica": "", "traffic": ""}, 1.0
+        ),
         lambda out: [out.add("tidegate_gpus", {}, 1.0) for _ in range(2)],
     ],
     ids=["undeclared", "label missing", "label too many", "of the other role", "wrong type", "twice"],
@@ -48,16 +50,14 @@ def test_the_builder_refuses_what_the_table_does_not_declare(wrong: Callable[[Ex
 def test_a_missing_value_is_an_absent_series(value: Missing | None) -> None:
     out = Exposition(Role.AGENT)
     out.add("tidegate_gpus", {}, value)
-    out.quantile(
-        "tidegate_ttft_window_seconds", dict.fromkeys(("engine", "pool", "service", "replica"), "a"), 0.5, value
-    )
+    out.quantile("tidegate_ttft_window_seconds", dict.fromkeys(ENGINE, "a"), 0.5, value)
 
     assert out.metrics() == ()
 
 
 def test_a_histogram_without_an_infinite_bucket_is_left_out() -> None:
     out = Exposition(Role.AGENT)
-    labels = dict.fromkeys(("engine", "pool", "service", "replica"), "a")
+    labels = dict.fromkeys(ENGINE, "a")
     out.histogram("tidegate_ttft_seconds", labels, Histogram((0.5,), (1.0,), 1.0, 1.0))
     out.histogram("tidegate_itl_seconds", labels, Histogram((), (), 0.0, 0.0))
 
@@ -66,7 +66,7 @@ def test_a_histogram_without_an_infinite_bucket_is_left_out() -> None:
 
 def test_histogram_counts_come_from_the_last_bucket_so_that_they_always_agree() -> None:
     out = Exposition(Role.AGENT)
-    labels = dict.fromkeys(("engine", "pool", "service", "replica"), "a")
+    labels = dict.fromkeys(ENGINE, "a")
     out.histogram("tidegate_ttft_seconds", labels, Histogram((0.5, math.inf), (1.0, 3.0), 2.5, 4.0))
 
     [metric] = out.metrics()

@@ -155,6 +155,7 @@ def _engine(out: Exposition, snapshot: AgentSnapshot, reading: EngineReading) ->
         "pool": place.pool,
         "service": place.service,
         "replica": place.replica,
+        "traffic": place.traffic.value,
     }
     ready = reading.state is EngineState.READY
     kind = reading.kind.value if reading.kind else ""
@@ -162,7 +163,7 @@ def _engine(out: Exposition, snapshot: AgentSnapshot, reading: EngineReading) ->
     out.add("tidegate_engine_up", labels, float(ready))
     out.one_of("tidegate_engine_state", labels, "state", EngineState, reading.state)
     out.add("tidegate_engine_info", {**labels, "kind": kind, "model": reading.model or ""}, 1.0)
-    out.add("tidegate_engine_gpus", labels, place.gpus)
+    out.add("tidegate_engine_gpus", {**labels, "source": place.gpus_source.value}, place.gpus)
     out.add("tidegate_engine_problems", labels, len(reading.problems))
     out.add("tidegate_engine_scrape_duration_seconds", labels, reading.duration_seconds)
     out.add("tidegate_engine_last_success_timestamp_seconds", labels, _stamp(last_success))

@@ -45,8 +45,9 @@ class Family:
         return self.role in (role, Role.BOTH)
 
 
-ENGINE = ("engine", "pool", "service", "replica")
-"""Every engine series: its name on this host, and where it belongs (empty where the configuration says nothing)."""
+ENGINE = ("engine", "pool", "service", "replica", "traffic")
+"""Every engine series: its name on this host, where it belongs (empty where the configuration says nothing), and the
+class of its traffic (`production` or `test`)."""
 GPU = ("uuid",)
 POOL = ("pool",)
 
@@ -113,7 +114,12 @@ _ENGINE = (
     _g("engine_up", "1 when the engine's endpoint gave usable figures at the last scrape, else 0.", *ENGINE),
     _g("engine_state", "1 for the state that the engine's endpoint showed, 0 for the others.", *ENGINE, "state"),
     _g("engine_info", "1; which engine this is and the model that it serves.", *ENGINE, "kind", "model"),
-    _g("engine_gpus", "GPUs that the engine holds, by the configuration.", *ENGINE),
+    _g(
+        "engine_gpus",
+        "GPUs that the engine holds; source says who counted: engine, processes, configuration.",
+        *ENGINE,
+        "source",
+    ),
     _g("engine_problems", "Things skipped, dropped or doubted in the last body; the agent's page names them.", *ENGINE),
     _g("engine_scrape_duration_seconds", "How long the last scrape took.", *ENGINE),
     _g("engine_last_success_timestamp_seconds", "When the engine last gave usable figures.", *ENGINE),

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.reading import EngineName, GpuCountSource, HostReading, Number
+from tidegate.model.vocabulary import TrafficClass
 from tidegate.model.window import EngineWindow, Figure
 
 
@@ -22,6 +23,7 @@ class EngineLabels:
     url: str = ""
     gpus_source: GpuCountSource = GpuCountSource.CONFIGURATION
     """Who says so: the configuration, unless the engine or its processes tell more."""
+    traffic: TrafficClass = TrafficClass.PRODUCTION
 
 
 @dataclass(frozen=True, slots=True)

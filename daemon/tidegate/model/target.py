@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.reading import EngineName
+from tidegate.model.vocabulary import EngineKind, TrafficClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,19 @@ class EngineTarget:
     replica_id: str = ""
     token: str = field(default="", repr=False)
     """Bearer token; never logged."""
+    kind: EngineKind | None = None
+    """Whose dialect the page is read in; None: whose series are in it."""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """More request headers, a password among them; never logged."""
+    ca_file: str = ""
+    """The authorities that its certificate may come from; empty: those that the system trusts."""
+    verify: bool = True
+    """False: any certificate is taken."""
+    timeout: timedelta | None = None
+    """The whole of one scrape, in real time; None: as for every engine."""
+    min_interval: timedelta = timedelta()
+    """It is scraped no more often than this, in clock time."""
+    traffic: TrafficClass = TrafficClass.PRODUCTION
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,13 @@ class GpuCountSource(StrEnum):
     CONFIGURATION = "configuration"
 
 
+class TrafficClass(StrEnum):
+    """Whose requests an engine serves: test traffic (load tests, probes) never enters production figures."""
+
+    PRODUCTION = "production"
+    TEST = "test"
+
+
 class Gauge(StrEnum):
     """Engine gauges, as series names on the wire (per rank)."""
 
