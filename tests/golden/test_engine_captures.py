@@ -161,7 +161,7 @@ def test_other_engines_and_routers_are_told_by_name(folder: str, word: str, shar
 
     for page in pages:
         found = read(page)
-        assert (found.kind, found.state, found.gauges) == (None, EngineState.MALFORMED, {}), page
+        assert (found.kind, found.state, found.gauges) == (None, EngineState.UNSUPPORTED, {}), page
         assert word in found.problems[0]
 
 

@@ -272,12 +272,12 @@ _SERVER = "python_info 1\nprocess_start_time_seconds 1.7e9\nhttp_requests_total 
         ("vllm:num_requests_running 3", None, EngineState.TRUNCATED, "cut"),
         ("vllm:num_requests_running 3\nvllm:num_req", None, EngineState.TRUNCATED, "cut"),
         ("vllm_num_requests_running 3\n", "application/openmetrics-text", EngineState.TRUNCATED, "cut"),
-        ("sglang:num_running_reqs 3\n", None, EngineState.MALFORMED, "SGLang"),
-        ("sglang_num_running_reqs 3\n", None, EngineState.MALFORMED, "SGLang"),
-        ("llamacpp:requests_processing 3\n", None, EngineState.MALFORMED, "llama.cpp"),
-        ("vllm_router_processed_requests_total 3\n", None, EngineState.MALFORMED, "behind it"),
-        ("vllm:current_qps 3\nvllm:num_requests_running 3\n", None, EngineState.MALFORMED, "behind it"),
-        ("tidegate_nvml_up 1\n", None, EngineState.MALFORMED, "Tidegate's own"),
+        ("sglang:num_running_reqs 3\n", None, EngineState.UNSUPPORTED, "SGLang"),
+        ("sglang_num_running_reqs 3\n", None, EngineState.UNSUPPORTED, "SGLang"),
+        ("llamacpp:requests_processing 3\n", None, EngineState.UNSUPPORTED, "llama.cpp"),
+        ("vllm_router_processed_requests_total 3\n", None, EngineState.UNSUPPORTED, "behind it"),
+        ("vllm:current_qps 3\nvllm:num_requests_running 3\n", None, EngineState.UNSUPPORTED, "behind it"),
+        ("tidegate_nvml_up 1\n", None, EngineState.UNSUPPORTED, "Tidegate's own"),
     ],
 )
 def test_what_is_no_engines_page_has_a_name(text: str, content_type: str | None, state: EngineState, word: str) -> None:

@@ -8,8 +8,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from tidegate.model.reading import EngineName, EngineReading, EngineState
-from tidegate.observe.engines import WANTED, Dialect, detect, is_server_alone, stranger
+from tidegate.model.reading import EngineName, EngineReading, EngineState, GpuCountSource
+from tidegate.observe.engines import (
+    WANTED,
+    Content,
+    Dialect,
+    JsonDialect,
+    detect,
+    detect_json,
+    is_server_alone,
+    stranger,
+)
 from tidegate.observe.labels import Skip
 from tidegate.observe.textformat import LIMITS, Exposition, Limits, parse
 
@@ -33,9 +42,9 @@ def read_body(
         return failed(name, at, EngineState.MALFORMED, f"the body is over {limits.body_bytes} bytes: not read")
     if not body.strip():
         return failed(name, at, EngineState.EMPTY, "the body is empty: the engine has no metrics (yet)")
-    foreign = _foreign_format(body, content_type or "")
-    if foreign:
-        return failed(name, at, EngineState.MALFORMED, f"{foreign}: {excerpt(body)}")
+    foreign = _foreign_format(name, body, at, content_type or "")
+    if foreign is not None:
+        return foreign
     exposition = parse(body, WANTED, content_type or "", limits)
     dialect = detect(exposition.present)
     skipped = skipped_words(exposition.skipped)
@@ -49,7 +58,12 @@ def read_body(
     if content_type is None and exposition.last in dialect.wanted - dialect.ends_with:
         doubts = (f"{exposition.last} ends a body that may be cut after any of its lines: it is not used",)
         exposition = _without(exposition, exposition.last)
-    content = dialect.read(exposition)
+    return _reading(name, at, dialect, dialect.read(exposition), (*skipped, *doubts))
+
+
+def _reading(
+    name: EngineName, at: datetime, dialect: Dialect | JsonDialect, content: Content, problems: tuple[str, ...] = ()
+) -> EngineReading:
     nothing = () if content.gauges or content.counters else (f"{dialect.title} shows none of the figures read here",)
     return EngineReading(
         name,
@@ -62,7 +76,10 @@ def read_body(
         started=content.started,
         model=content.model,
         hints=content.hints,
-        problems=(*nothing, *skipped, *doubts, *content.problems),
+        problems=(*nothing, *problems, *content.problems),
+        gpus=content.gpus,
+        gpus_source=None if content.gpus is None else GpuCountSource.ENGINE,
+        kv_usage_basis=content.kv_usage_basis,
     )
 
 
@@ -78,22 +95,25 @@ def failed(
     return EngineReading(name, dialect.kind if dialect else None, state, at, problems=problems)
 
 
-def _foreign_format(body: bytes, content_type: str) -> str:
-    """What the body is when it is no exposition at all, by what it begins with."""
+def _foreign_format(name: EngineName, body: bytes, at: datetime, content_type: str) -> EngineReading | None:
+    """The reading of a body that is no exposition at all, by what it begins with; None when it may be one."""
     start = body.lstrip()[:1]
     if start == b"<" or "html" in content_type:
-        return "the body is HTML, not metrics: is the path right?"
-    if "json" in content_type or (start in b"[{" and _is_json(body)):
-        return "the body is JSON, not metrics"
-    return ""
-
-
-def _is_json(body: bytes) -> bool:
+        return failed(
+            name, at, EngineState.MALFORMED, f"the body is HTML, not metrics: is the path right?: {excerpt(body)}"
+        )
+    if "json" not in content_type and start not in b"[{":
+        return None
     try:
-        json.loads(body)
+        document: object = json.loads(body)
     except (ValueError, RecursionError):
-        return False
-    return True
+        if "json" not in content_type:
+            return None
+        return failed(name, at, EngineState.MALFORMED, f"the body is no valid JSON, though it says so: {excerpt(body)}")
+    dialect = detect_json(document)
+    if dialect is None:
+        return failed(name, at, EngineState.MALFORMED, f"the body is JSON, not metrics: {excerpt(body)}")
+    return _reading(name, at, dialect, dialect.read(document))
 
 
 def _no_engine(exposition: Exposition) -> tuple[EngineState, str]:
@@ -105,7 +125,7 @@ def _no_engine(exposition: Exposition) -> tuple[EngineState, str]:
         return EngineState.DISABLED, NO_STATS
     other = stranger(exposition.present)
     if other:
-        return EngineState.MALFORMED, f"this is not vLLM but {other}"
+        return EngineState.UNSUPPORTED, f"this is {other}"
     some = ", ".join(sorted(exposition.present)[:3])
     return EngineState.MALFORMED, f"no engine recognised by its series ({_printable(some)}, ...)"
 

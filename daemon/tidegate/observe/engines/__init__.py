@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from tidegate.model.reading import EngineKind
-from tidegate.observe.engines.dialect import Content, Dialect
+from tidegate.observe.engines.dialect import Content, Dialect, JsonDialect
 from tidegate.observe.engines.vllm import VLLM
 
-DIALECTS: dict[EngineKind, Dialect] = {VLLM.kind: VLLM}
+_IN_ORDER: tuple[Dialect, ...] = (VLLM,)
+"""Asked in this order: one that passes another engine's series on beside its own stands before that engine."""
+
+DIALECTS: dict[EngineKind, Dialect] = {dialect.kind: dialect for dialect in _IN_ORDER}
+
+JSON_DIALECTS: tuple[JsonDialect, ...] = ()
 
 ROUTERS = (
     ("vllm_router_", "vllm-router, which is no engine: give the address of an engine behind it"),
@@ -44,6 +49,11 @@ def detect(present: Set[str]) -> Dialect | None:
     return next((dialect for dialect in DIALECTS.values() if dialect.recognises(present)), None)
 
 
+def detect_json(document: object) -> JsonDialect | None:
+    """Whose JSON document this is; None when it is no engine's."""
+    return next((dialect for dialect in JSON_DIALECTS if dialect.recognises(document)), None)
+
+
 def stranger(present: Set[str]) -> str | None:
     """What a body that `detect` knows nothing of is, in words, where that is known."""
     return _known_by((*ROUTERS, *STRANGERS), present)
@@ -58,4 +68,15 @@ def is_server_alone(present: Set[str]) -> bool:
     return bool(present) and all(name.startswith(_SERVER_PREFIXES) for name in present)
 
 
-__all__ = ["DIALECTS", "WANTED", "Content", "Dialect", "detect", "is_server_alone", "stranger"]
+__all__ = [
+    "DIALECTS",
+    "JSON_DIALECTS",
+    "WANTED",
+    "Content",
+    "Dialect",
+    "JsonDialect",
+    "detect",
+    "detect_json",
+    "is_server_alone",
+    "stranger",
+]
