@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import Any, TypeVar
 
 Labels = Mapping[str, str]
+_Derived = TypeVar("_Derived")
 
 
 class Skip(StrEnum):
@@ -43,13 +45,31 @@ class LabelsError(ValueError):
         self.why = why
 
 
+class LabelSets:
+    """The label sets of one name's samples, in the order of a body; one object as long as bodies agree on them."""
+
+    __slots__ = ("_derived", "sets")
+
+    def __init__(self, sets: tuple[Labels, ...]) -> None:
+        self.sets = sets
+        self._derived: dict[Callable[[Sequence[Labels]], Any], Any] = {}
+
+    def derive(self, work_out: Callable[[Sequence[Labels]], _Derived]) -> _Derived:
+        """What a pure function says of the sets, worked out once: which rank, which bound, which place."""
+        if work_out not in self._derived:
+            self._derived[work_out] = work_out(self.sets)
+        found: _Derived = self._derived[work_out]
+        return found
+
+
 class LabelReader:
     """Equal label sets come back as one and the same object, however they are spelt or ordered."""
 
     def __init__(self, most_labels: int, longest: int) -> None:
         self._most = most_labels
         self._longest = longest
-        self._by_text: dict[str, Labels] = {"": _EMPTY}
+        self.known: dict[str, Labels] = {}
+        """By what stands behind the opening brace, with the closing one."""
         self._by_pairs: dict[frozenset[tuple[str, str]], Labels] = {frozenset(): _EMPTY}
 
     def read(self, line: str, position: int) -> tuple[Labels, int]:
@@ -63,13 +83,19 @@ class LabelReader:
         # no table unless it is a whole label part by itself, which an open quote cannot be.
         close = line.find('"} ', position)
         if close >= 0:
-            known = self._by_text.get(line[position + 1 : close + 1])
+            known = self.known.get(line[position + 1 : close + 2])
             if known is not None:
                 return known, close + 2
         block = _BLOCK.match(line, position)
         if block is None:
             raise LabelsError(Skip.BAD_LABELS)
-        return self._parse(block[1], line[position + 1 : block.end() - 1]), block.end()
+        return self._parse(block[1], line[position + 1 : block.end()]), block.end()
+
+    def forget_beyond(self, most: int) -> None:
+        """Keep no more than so many texts: labels that change with every body must not pile up."""
+        if len(self.known) > most:
+            self.known.clear()
+            self._by_pairs = {frozenset(): _EMPTY}
 
     def _parse(self, pairs: str, text: str) -> Labels:
         found = [(_name(name), _unescape(value)) for name, value in _PAIRS.findall(pairs)]
@@ -81,7 +107,7 @@ class LabelReader:
         if any(len(value) > self._longest for value in labels.values()):
             raise LabelsError(Skip.LABEL_TOO_LONG)
         same = self._by_pairs.setdefault(frozenset(labels.items()), labels)
-        self._by_text[text] = same
+        self.known[text] = same
         return same
 
 

@@ -1,5 +1,8 @@
 """Read a Prometheus exposition (text 0.0.4 or OpenMetrics 1.0), only the samples asked for, and never raise.
 
+An engine's bodies differ from one scrape to the next in their values alone. So a `LayoutParser` remembers the label
+texts of the last body, and a line of the next one costs two look-ups; numbers are read a family at a time.
+
 Names are compared after `:` and `.` became `_`, because an OpenMetrics body may call a sample `vllm_x` under a TYPE
 line that says `vllm:x`; so TYPE lines decide nothing here. A sample is read by its exact name: the `_created` times
 that OpenMetrics puts beside a counter are values of nobody unless they are asked for by that name.
@@ -9,12 +12,16 @@ Sources: prometheus.io, "Exposition formats"; OpenMetrics 1.0, "ABNF".
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 
-from tidegate.observe.labels import LabelReader, Labels, LabelsError, Skip
+from tidegate.observe.exposition import Exposition, Sample, Samples
+from tidegate.observe.labels import LabelReader, Labels, LabelsError, LabelSets, Skip
+
+__all__ = ["LIMITS", "Exposition", "LayoutParser", "Limits", "Sample", "Samples", "normalise", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,39 +39,15 @@ class Limits:
 LIMITS = Limits()
 
 
-class Sample(NamedTuple):
-    """One value; the labels mapping is shared between samples and must not be changed."""
-
-    labels: Labels
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Exposition:
-    """What a body said."""
-
-    samples: Mapping[str, Sequence[Sample]]
-    """By normalised sample name, in the order of the body. A name with a line that cannot be read is absent as a
-    whole: a sum without one of its parts would look like a counter that fell."""
-    present: frozenset[str]
-    """Normalised names of all sample lines, whether they were asked for or not."""
-    spoiled: frozenset[str] = frozenset()
-    """The names that are absent for that reason."""
-    skipped: Mapping[Skip, int] = field(default_factory=dict)
-    last: str = ""
-    """The name of the body's last line when that is a sample and nothing says that it is the end."""
-    whole: bool = True
-    """False when the body was cut: its last line does not end, or an OpenMetrics body lacks `# EOF`."""
-
-
 _HEAD = re.compile(r'[ \t]*(?:([a-zA-Z_:][a-zA-Z0-9_:.]*)(?=[ \t\r{]|$)[ \t]*|\{[ \t]*"([^"\\]+)"[ \t]*(?=[,}]))')
 _TAIL = re.compile(
     r"[ \t]*([^ \t\r#]+)"  # the value
     r"(?:[ \t]+-?[0-9][0-9.eE+-]*)?"  # a timestamp
     r"[ \t\r]*(?:#[ \t]+\{.*)?"  # an exemplar
 )
-_COUNTER_TYPE = re.compile(r"^# TYPE (\S+) counter\r?$", re.MULTILINE)
-_END = re.compile(r"^# EOF\r?$", re.MULTILINE)
+_COUNTER_TYPE = re.compile(r"# TYPE (\S+) counter\r?$", re.MULTILINE)
+_END_MARK = "# EOF"
+_END = re.compile(rf"^{_END_MARK}\r?$", re.MULTILINE)
 
 
 def normalise(name: str) -> str:
@@ -76,20 +59,43 @@ def parse(
     body: bytes, wanted: Container[str] | None = None, content_type: str = "", limits: Limits = LIMITS
 ) -> Exposition:
     """Read the samples whose normalised name is in `wanted` (all when None); never raises."""
-    reader = _Reader(wanted, limits)
-    text = reader.decode(body[: limits.body_bytes])
-    end = _END.search(text)
-    if end is not None:
-        reader.skip(Skip.AFTER_END, sum(1 for line in text[end.end() :].split("\n") if line.strip()))
-        text = text[: end.start()]
-    reader.read(text.split("\n"))
-    present = frozenset(normalise(name) for name in reader.names)
-    whole = len(body) <= limits.body_bytes and (
-        end is not None or (body.endswith(b"\n") and not _is_openmetrics(text, present, content_type))
-    )
-    samples = {name: found for name, found in reader.samples.items() if name not in reader.spoiled}
-    last = _name_of(text.rstrip().rpartition("\n")[2]) if end is None else ""
-    return Exposition(samples, present, frozenset(reader.spoiled), reader.skipped, last, whole)
+    return LayoutParser(wanted, limits).parse(body, content_type)
+
+
+class LayoutParser:
+    """Parses bodies that are much alike, one at a time: those of one engine.
+
+    What it remembers makes a body quicker to read and never changes what is read; it is bounded by the last body.
+    """
+
+    def __init__(self, wanted: Container[str] | None = None, limits: Limits = LIMITS) -> None:
+        self.limits = limits
+        self._wanted = wanted
+        self._labels = LabelReader(limits.labels, limits.label_length)
+        self._layouts: dict[str, LabelSets] = {}
+
+    def parse(self, body: bytes, content_type: str = "") -> Exposition:
+        """Read the samples whose normalised name is wanted; never raises."""
+        reader = _Reader(self._wanted, self.limits, self._labels)
+        text = reader.decode(body[: self.limits.body_bytes])
+        end = _END.search(text) if _END_MARK in text else None
+        if end is not None:
+            reader.skip(Skip.AFTER_END, sum(1 for line in text[end.end() :].split("\n") if line.strip()))
+            text = text[: end.start()]
+        reader.read(text.split("\n"))
+        samples = reader.settle(self._layouts)
+        self._layouts = {name: found.labels for name, found in samples.items()}
+        self._labels.forget_beyond(2 * sum(map(len, samples.values())) + _SPARE)
+        present = frozenset(map(normalise, reader.names))
+        whole = len(body) <= self.limits.body_bytes and (
+            end is not None or (body.endswith(b"\n") and not _is_openmetrics(text, present, content_type))
+        )
+        last = _name_of(text.rstrip().rpartition("\n")[2]) if end is None else ""
+        return Exposition(samples, present, frozenset(reader.spoiled), reader.skipped, last, whole)
+
+
+_SPARE = 64
+"""Label texts that a parser may keep beyond twice those of a body."""
 
 
 def _name_of(line: str) -> str:
@@ -103,25 +109,42 @@ def _is_openmetrics(text: str, present: frozenset[str], content_type: str) -> bo
         return "openmetrics" in content_type.lower()
     for match in _COUNTER_TYPE.finditer(text):
         family = normalise(match[1])
-        if family not in present and f"{family}_total" in present:
+        at_start = match.start() == 0 or text[match.start() - 1] == "\n"
+        if at_start and family not in present and f"{family}_total" in present:
             return True
     return False
 
 
-class _Reader:
-    """Collects the samples of one body; its tables live as long as the body."""
+class _Column:
+    """The samples of one name while a body is read: their labels, and what stands behind these."""
 
-    def __init__(self, wanted: Container[str] | None, limits: Limits) -> None:
-        self.samples: dict[str, list[Sample]] = {}
+    __slots__ = ("labels", "name", "texts")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.labels: list[Labels] = []
+        self.texts: list[str] = []
+
+
+_UNKNOWN = _Column("")
+"""Stands for a name of which no line was seen yet."""
+
+
+class _Reader:
+    """Collects the samples of one body."""
+
+    def __init__(self, wanted: Container[str] | None, limits: Limits, labels: LabelReader) -> None:
         self.skipped: dict[Skip, int] = {}
         self.spoiled: set[str] = set()
         self.names: set[str] = set()
+        """As they are spelt, wanted or not."""
         self._wanted = wanted
-        self._limits = limits
-        self._labels = LabelReader(limits.labels, limits.label_length)
-        self._heads: dict[str, str | None] = {}
-        """What precedes the first brace or blank -> the normalised name, or None when nobody asked for it."""
-        self._seen: set[tuple[str, int]] = set()
+        self._room = limits.series
+        self._labels = labels
+        self._columns: dict[str, _Column] = {}
+        """By normalised name."""
+        self._by_head: dict[str, _Column | None] = {}
+        """By what precedes the brace; None when nobody asked for it."""
 
     def skip(self, why: Skip, count: int = 1) -> None:
         if count:
@@ -136,70 +159,108 @@ class _Reader:
             return text
 
     def read(self, lines: Iterable[str]) -> None:
-        """Filter by name before any work on labels or numbers: most lines of a body are nobody's."""
-        heads = self._heads
+        """Take the lines apart by what was seen before: `name{` a known name, then labels of a known text, a value."""
+        by_head, known = self._by_head, self._labels.known
         for line in lines:
-            if not line or line[0] == "#":
-                continue
-            brace = line.find("{")
-            head = line[:brace] if brace >= 0 else line.partition(" ")[0]
-            try:
-                name = heads[head]
-            except KeyError:
-                self._first(head, line)
-                continue
-            if name is not None:
-                self._sample(name, line, brace if brace >= 0 else len(head))
+            head, _, rest = line.partition("{")
+            column = by_head.get(head, _UNKNOWN)
+            if column is _UNKNOWN:
+                self._first(line)
+            elif column is not None:
+                text, _, value = rest.rpartition(" ")
+                labels = known.get(text)
+                if labels is None or not self._room:
+                    self._sample(column, line, len(head))
+                else:
+                    self._room -= 1
+                    column.labels.append(labels)
+                    column.texts.append(value)
 
-    def _first(self, head: str, line: str) -> None:
-        """A line whose head was not seen yet: check the name, and remember what is to be done with its like."""
+    def settle(self, layouts: Mapping[str, LabelSets]) -> dict[str, Samples]:
+        """Make numbers of what was read; `layouts` are those of the body before."""
+        samples: dict[str, Samples] = {}
+        for name, column in self._columns.items():
+            found = self._samples(column, layouts.get(name))
+            if found and name not in self.spoiled:
+                samples[name] = found
+        return samples
+
+    def _first(self, line: str) -> None:
+        """A comment, a line without labels, or the first one of its name."""
+        if not line or line[0] == "#":
+            return
         match = _HEAD.match(line)
         if match is None:
             if line.strip() and not line.lstrip().startswith("#"):
                 self.skip(Skip.NO_NAME)
             return
-        self.names.add(match[1] or match[2])
-        name = normalise(match[1] or match[2])
-        is_wanted = self._wanted is None or name in self._wanted
-        if match[1] == head:
-            self._heads[head] = name if is_wanted else None
-        if is_wanted:
-            self._sample(name, line, match.end() if match[1] else line.index("{"))
+        spelt = match[1] or match[2]
+        self.names.add(spelt)
+        name = normalise(spelt)
+        column = None
+        if self._wanted is None or name in self._wanted:
+            column = self._columns.setdefault(name, _Column(name))
+            self._sample(column, line, match.end() if match[1] else line.index("{"))
+        if match[1]:
+            self._by_head[spelt] = column
 
-    def _sample(self, name: str, line: str, position: int) -> None:
-        """Read labels and value from `position` on."""
+    def _sample(self, column: _Column, line: str, position: int) -> None:
+        """Read a line's labels from `position` on."""
+        if not self._room:
+            self._spoil(column.name, Skip.TOO_MANY_SERIES)
+            return
+        self._room -= 1
         try:
             labels, position = self._labels.read(line, position)
         except LabelsError as error:
-            self._spoil(name, error.why)
+            self._spoil(column.name, error.why)
             return
-        value = _number(line[position:])
-        if value is None and (tail := _TAIL.fullmatch(line, position)):  # a timestamp or an exemplar follows
-            value = _number(tail[1])
-        if value is None:
-            self._spoil(name, Skip.BAD_VALUE if line[position:].strip() else Skip.NO_VALUE)
-        else:
-            self._keep(name, labels, value)
+        column.labels.append(labels)
+        column.texts.append(line[position:])
+
+    def _samples(self, column: _Column, layout: LabelSets | None) -> Samples:
+        """The samples of one name, each series once: the first one stands."""
+        sets, values = tuple(column.labels), self._numbers(column)
+        if layout is not None and layout.sets == sets:
+            return Samples(layout, values)
+        places = {id(labels): place for place, labels in reversed([*enumerate(sets)])}  # equal labels are one object
+        if len(places) < len(sets):
+            self.skip(Skip.DUPLICATE, len(sets) - len(places))
+            kept = sorted(places.values())
+            sets, values = tuple(sets[place] for place in kept), [values[place] for place in kept]
+        return Samples(LabelSets(sets), values)
+
+    def _numbers(self, column: _Column) -> list[float]:
+        """The values; one that is no number spoils the name."""
+        texts = column.texts
+        if _are_plain(texts):
+            with suppress(ValueError):
+                return list(map(float, texts))
+        values = []
+        for text in texts:
+            value = _number(text)
+            if value is None:
+                self._spoil(column.name, Skip.BAD_VALUE if text.strip() else Skip.NO_VALUE)
+            values.append(math.nan if value is None else value)
+        return values
 
     def _spoil(self, name: str, why: Skip) -> None:
         self.spoiled.add(name)
         self.skip(why)
 
-    def _keep(self, name: str, labels: Labels, value: float) -> None:
-        key = (name, id(labels))  # equal labels are one object, see LabelReader
-        if key in self._seen:
-            self.skip(Skip.DUPLICATE)
-        elif len(self._seen) >= self._limits.series:
-            self._spoil(name, Skip.TOO_MANY_SERIES)
-        else:
-            self._seen.add(key)
-            self.samples.setdefault(name, []).append(Sample(labels, value))
+
+def _are_plain(texts: Iterable[str]) -> bool:
+    """False when float() might take what the format does not know: 1_000, and the digits of other scripts."""
+    together = "".join(texts)
+    return together.isascii() and "_" not in together
 
 
 def _number(text: str) -> float | None:
-    if "_" in text or not text.isascii():  # float() takes 1_000 and other scripts' digits; the format does not
+    """The value at the beginning; a timestamp or an exemplar may follow."""
+    match = _TAIL.fullmatch(text)
+    if match is None or not _are_plain(match[1]):
         return None
     try:
-        return float(text)
+        return float(match[1])
     except ValueError:
         return None
