@@ -1,0 +1,188 @@
+"""Gauges, counters and histograms out of the samples of a body, by rank; every doubt is noted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidegate.model.reading import Gap, Histogram, Missing, Number, Rank
+from tidegate.observe.textformat import Sample
+
+
+@dataclass(slots=True)
+class Notes:
+    """Problems met on the way, each said once with how often."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, problem: str) -> None:
+        """Note one occurrence."""
+        self.counts[problem] = self.counts.get(problem, 0) + 1
+
+    def words(self) -> tuple[str, ...]:
+        """The problems in the order in which they were first met."""
+        return tuple(text if count == 1 else f"{text} ({count} times)" for text, count in self.counts.items())
+
+
+RankOf = Callable[[Sample], Rank]
+"""Which of the engine's ranks a series belongs to."""
+
+HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
+
+
+def rank_of(sample: Sample) -> Rank:
+    """The data-parallel rank by the `engine` label; "0" where there is none."""
+    return Rank(sample.labels.get("engine", "0"))
+
+
+class Body(Protocol):
+    """The series of a body: an `Exposition`, or what a dialect chose of one."""
+
+    @property
+    def samples(self) -> Mapping[str, Sequence[Sample]]:
+        """By normalised name."""
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The names of all sample lines."""
+
+    @property
+    def spoiled(self) -> frozenset[str]:
+        """The names that have a line that cannot be read, and no samples for that reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Series that a dialect chose of a body, or renamed."""
+
+    samples: Mapping[str, Sequence[Sample]]
+    present: frozenset[str]
+    spoiled: frozenset[str]
+
+
+def first_present(exposition: Body, names: Iterable[str]) -> tuple[str, Sequence[Sample]]:
+    """The first of the names that the body has, with its samples; names of one thing are never added up.
+
+    There are no samples when that name has a line that cannot be read: a synonym may count from another start.
+    """
+    for name in names:
+        if name in exposition.spoiled:
+            return name, ()
+        if name in exposition.samples:
+            return name, exposition.samples[name]
+    return "", ()
+
+
+def read_gauge(
+    name: str, samples: Sequence[Sample], *, is_share: bool, notes: Notes, rank: RankOf = rank_of
+) -> dict[Rank, Number]:
+    """One gauge by rank: a count is added up over a rank's series (several models), a share is the fullest.
+
+    Series that differ by `pid` alone are the same gauge of processes old and new: the highest is taken.
+    """
+    by_series: dict[tuple[Rank, frozenset[tuple[str, str]]], Number] = {}
+    for sample in samples:
+        series = frozenset(item for item in sample.labels.items() if item[0] != "pid")
+        value = _gauge_value(name, sample.value, is_share=is_share, notes=notes)
+        key = (rank(sample), series)
+        by_series[key] = join(by_series[key], value, max) if key in by_series else value
+    by_rank: dict[Rank, Number] = {}
+    fold = max if is_share else add
+    for (owner, _), value in by_series.items():
+        by_rank[owner] = join(by_rank[owner], value, fold) if owner in by_rank else value
+    return by_rank
+
+
+def _gauge_value(name: str, value: float, *, is_share: bool, notes: Notes) -> Number:
+    if not math.isfinite(value):
+        notes.add(f"{name} is {value}: not a finite number")
+        return Missing(Gap.NOT_FINITE)
+    if value < 0 or (is_share and value > 1.01):
+        notes.add(f"{name} is {value:g}: {'not between 0 and 1' if is_share else 'below zero'}")
+        return Missing(Gap.MALFORMED)
+    return value
+
+
+def join(one: Number, other: Number, fold: Callable[[float, float], float]) -> Number:
+    """Both folded; what is missing stays missing."""
+    if isinstance(one, Missing):
+        return one
+    return other if isinstance(other, Missing) else fold(one, other)
+
+
+def add(one: float, other: float) -> float:
+    """The sum, by name."""
+    return one + other
+
+
+def read_counter(name: str, samples: Iterable[Sample], notes: Notes, rank: RankOf = rank_of) -> dict[Rank, float]:
+    """One counter by rank, added up over a rank's series; a rank with a bad value among them has none."""
+    totals: dict[Rank, float] = {}
+    bad: set[Rank] = set()
+    for sample in samples:
+        owner = rank(sample)
+        if math.isfinite(sample.value) and sample.value >= 0:
+            totals[owner] = totals.get(owner, 0.0) + sample.value
+        else:
+            notes.add(f"{name} is {sample.value:g}: a counter is finite and not below zero")
+            bad.add(owner)
+    return {owner: total for owner, total in totals.items() if owner not in bad}
+
+
+def read_histogram(name: str, exposition: Body, notes: Notes, rank: RankOf = rank_of) -> dict[Rank, Histogram]:
+    """One histogram by rank, added up over a rank's series (several models) whose bounds agree."""
+    parts = _collect_parts(name, exposition, rank)
+    by_rank: dict[Rank, Histogram] = {}
+    for (owner, _), part in parts.items():
+        histogram = part.build()
+        if histogram is None:
+            notes.add(f"{name} is incomplete: a bucket, the sum or the count is not there")
+            continue
+        earlier = by_rank.get(owner)
+        if earlier is None:
+            by_rank[owner] = histogram
+        elif earlier.bounds == histogram.bounds:
+            by_rank[owner] = earlier.plus(histogram)
+        else:
+            notes.add(f"{name} of rank {owner} has series with different bounds: the first one is read")
+    return by_rank
+
+
+@dataclass(slots=True)
+class _Parts:
+    buckets: dict[float, float] = field(default_factory=dict)
+    sum: float = math.nan
+    count: float = math.nan
+
+    def build(self) -> Histogram | None:
+        if math.inf not in self.buckets or not all(map(math.isfinite, (self.sum, self.count, *self.buckets.values()))):
+            return None
+        bounds = tuple(sorted(self.buckets))
+        return Histogram(bounds, tuple(self.buckets[bound] for bound in bounds), self.sum, self.count)
+
+
+def _collect_parts(name: str, exposition: Body, rank: RankOf) -> dict[tuple[Rank, frozenset[tuple[str, str]]], _Parts]:
+    parts: dict[tuple[Rank, frozenset[tuple[str, str]]], _Parts] = {}
+
+    def part(sample: Sample) -> _Parts:
+        series = frozenset(item for item in sample.labels.items() if item[0] != "le")
+        return parts.setdefault((rank(sample), series), _Parts())
+
+    for sample in exposition.samples.get(f"{name}_bucket", ()):
+        bound = _bound(sample.labels.get("le", ""))
+        # "1" and "1.0" are one bucket: written twice, it is not added twice. One that is no number spoils the whole.
+        part(sample).buckets.setdefault(bound, math.nan if math.isnan(bound) else sample.value)
+    for sample in exposition.samples.get(f"{name}_sum", ()):
+        part(sample).sum = sample.value
+    for sample in exposition.samples.get(f"{name}_count", ()):
+        part(sample).count = sample.value
+    return parts
+
+
+def _bound(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
