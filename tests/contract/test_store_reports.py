@@ -13,6 +13,7 @@ from tidegate.model.reading import (
     EngineState,
     Gap,
     Gauge,
+    GpuFigure,
     GpuReading,
     GpuSurvey,
     GpuUuid,
@@ -42,7 +43,8 @@ def everything(store: AnyStore, at: datetime, host: HostName | None = None) -> l
 
 def test_what_was_reported_is_read_back(store: AnyStore, now: datetime) -> None:
     """Numbers, reasons for their absence and states survive."""
-    gpu = GpuReading(GpuUuid("GPU-1"), 0, "", up=True, utilization=0.5, power_watts=Missing(Gap.NOT_SUPPORTED))
+    told = {GpuFigure.UTILIZATION: 0.5, GpuFigure.POWER: Missing(Gap.NOT_SUPPORTED)}
+    gpu = GpuReading(GpuUuid("GPU-1"), 0, "", up=True, figures=told)
     ready = engine(now, generation_tokens=7.0)
     gauged = type(ready)(
         ready.engine, ready.kind, ready.state, now, gauges={(Gauge.RUNNING, Rank("0")): Missing(Gap.STALE)}

@@ -15,6 +15,7 @@ from tidegate.model.reading import (
     EngineReading,
     EngineState,
     Gauge,
+    GpuFigure,
     GpuReading,
     GpuSurvey,
     GpuUuid,
@@ -100,7 +101,7 @@ class FakeGpus:
     """One GPU, half used."""
 
     def read(self, now: datetime) -> GpuSurvey:
-        gpu = GpuReading(GpuUuid("GPU-0"), 0, "H200", up=True, utilization=0.5)
+        gpu = GpuReading(GpuUuid("GPU-0"), 0, "H200", up=True, figures={GpuFigure.UTILIZATION: 0.5})
         return GpuSurvey(up=True, why="", at=now, gpus=(gpu,))
 
     def close(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tidegate.model.fleet import ReplicaState
+from tidegate.model.gpu import SHARES
 from tidegate.model.reading import (
     Counter,
     Distribution,
@@ -16,14 +16,20 @@ from tidegate.model.reading import (
     EngineState,
     Gap,
     Gauge,
+    GpuFigure,
+    GpuInstance,
+    GpuProcess,
     GpuReading,
     GpuSurvey,
     GpuUuid,
     Histogram,
     HostName,
     HostReading,
+    MemoryType,
     Missing,
+    Number,
     Rank,
+    XidEvents,
 )
 from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SpoolState
 from tidegate.model.window import EngineWindow, engine_window, figures
@@ -77,26 +83,54 @@ def good_engine(at: datetime, tokens: float) -> EngineReading:
     )
 
 
-def survey() -> GpuSurvey:
-    """Three GPUs: one good, one lost, one without an energy counter."""
-    up = GpuReading(
+GPU_FIGURES: dict[GpuFigure, Number] = {
+    GpuFigure.UTILIZATION: 0.87,
+    GpuFigure.MEMORY_USED: 72477573120.0,
+    GpuFigure.MEMORY_TOTAL: 85520809984.0,
+    GpuFigure.MEMORY_RESERVED: 576716800.0,
+    GpuFigure.POWER: 512.345,
+    GpuFigure.ENERGY: 123456789.012,
+    GpuFigure.TEMPERATURE: 61.0,
+}
+PARTITION: dict[GpuFigure, Number] = {
+    GpuFigure.MEMORY_USED: 5368709120.0,
+    GpuFigure.MEMORY_TOTAL: 21474836480.0,
+    GpuFigure.SM_ACTIVITY: 0.5,
+    GpuFigure.SM_OCCUPANCY: 0.25,
+    GpuFigure.TENSOR_ACTIVITY: 0.125,
+    GpuFigure.DRAM_ACTIVITY: 0.75,
+}
+
+
+def full_gpu() -> GpuReading:
+    """A GPU with every figure that is declared, each a number of its own."""
+    rest = {figure: float(place) for place, figure in enumerate(GpuFigure) if figure not in GPU_FIGURES}
+    shares = {figure: rest[figure] / 100 for figure in SHARES & rest.keys()}
+    return GpuReading(
         GpuUuid("GPU-8f6d2a31-0000"),
         0,
         "NVIDIA H100 80GB HBM3",
         up=True,
-        utilization=0.87,
-        memory_used_bytes=72477573120.0,
-        memory_total_bytes=85520809984.0,
-        memory_reserved_bytes=576716800.0,
-        power_watts=512.345,
-        energy_joules=123456789.012,
-        temperature_celsius=61.0,
+        figures={**GPU_FIGURES, **rest, **shares},
+        bus_id="00000000:1B:00.0",
+        memory_type=MemoryType.DEVICE,
+        instances=(GpuInstance(2, "MIG 2g.20gb", ("MIG-1", "MIG-2"), PARTITION),),
+        processes=(GpuProcess(4711, 72477573120.0), GpuProcess(4712, Missing(Gap.NOT_REPORTED), 2)),
+        xids={31: XidEvents(3, NOON - MINUTE), 79: XidEvents(1, NOON)},
     )
+
+
+def survey() -> GpuSurvey:
+    """Three GPUs: one good, one lost, one without an energy counter."""
     lost = GpuReading(
         GpuUuid("GPU-8f6d2a31-0001"), 1, "NVIDIA H100 80GB HBM3", up=False, why="NVML answers: GPU is lost"
     )
-    plain = replace(up, uuid=GpuUuid("GPU-8f6d2a31-0002"), index=2, energy_joules=Missing(Gap.NOT_SUPPORTED))
-    return GpuSurvey(up=True, why="", at=NOON, driver="550.54.15", gpus=(up, lost, plain))
+    figures = {**GPU_FIGURES, GpuFigure.ENERGY: Missing(Gap.NOT_SUPPORTED)}
+    plain = GpuReading(GpuUuid("GPU-8f6d2a31-0002"), 2, "NVIDIA H100 80GB HBM3", up=True, figures=figures)
+    gpus = (full_gpu(), lost, plain)
+    return GpuSurvey(
+        up=True, why="", at=NOON, driver="550.54.15", gpus=gpus, library="12.550.54.15", cuda="12.4", calls=42
+    )
 
 
 def busy_host() -> AgentSnapshot:

@@ -37,6 +37,7 @@ from tidegate.model.reading import (
     EngineReading,
     EngineState,
     Gauge,
+    GpuFigure,
     GpuReading,
     GpuSurvey,
     GpuUuid,
@@ -91,7 +92,7 @@ def with_ttft(reading: EngineReading, counts: Sequence[float], bounds: Sequence[
 def survey(at: datetime, *utilizations: float) -> GpuSurvey:
     """GPUs 0, 1, ... with these utilisations."""
     gpus = (
-        GpuReading(GpuUuid(f"GPU-{index}"), index, "H100", up=True, utilization=value)
+        GpuReading(GpuUuid(f"GPU-{index}"), index, "H100", up=True, figures={GpuFigure.UTILIZATION: value})
         for index, value in enumerate(utilizations)
     )
     return GpuSurvey(up=bool(utilizations), why="", at=at, gpus=tuple(gpus))

@@ -82,11 +82,11 @@ def test_histogram_counts_come_from_the_last_bucket_so_that_they_always_agree() 
 def test_any_label_value_renders_and_reads_back(value: str) -> None:
     """Model names and drivers' words are not ours: lone surrogates, quotes, newlines, megabytes."""
     out = Exposition(Role.AGENT)
-    out.add("tidegate_gpu_driver_info", {"driver": value}, 1.0)
+    out.add("tidegate_build_info", {"version": value}, 1.0)
     body, _ = render(Fixed(out))
 
     [metric] = text_string_to_metric_families(body.decode())
-    assert metric.samples[0].labels["driver"] == value[:256].encode("utf-8", "replace").decode()
+    assert metric.samples[0].labels["version"] == value[:256].encode("utf-8", "replace").decode()
 
 
 @pytest.mark.parametrize(

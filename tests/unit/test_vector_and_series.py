@@ -20,6 +20,8 @@ from tidegate.model.reading import (
     EngineState,
     Gap,
     Gauge,
+    GpuFigure,
+    GpuInstance,
     GpuReading,
     GpuSurvey,
     GpuUuid,
@@ -29,6 +31,7 @@ from tidegate.model.reading import (
     Missing,
     Number,
     Rank,
+    XidEvents,
 )
 from tidegate.model.series import SeriesKey, flatten, layout_id, unflatten
 from tidegate.model.vector import decode, encode
@@ -114,21 +117,21 @@ def _engines(draw: st.DrawFn, name: str) -> EngineReading:
     )
 
 
+_figures = st.dictionaries(st.sampled_from(GpuFigure), _numbers, max_size=9)
+
+
 @st.composite
 def _gpus(draw: st.DrawFn, index: int) -> GpuReading:
+    partitions = draw(st.dictionaries(st.integers(0, 14), _figures.filter(bool), max_size=3))
+    xids = draw(st.dictionaries(st.integers(1, 200), st.integers(0, 1 << 40), max_size=2))
     return GpuReading(
         GpuUuid(f"GPU-{index}"),
         index,
         "",
         draw(st.booleans()),
-        "",
-        draw(_numbers),
-        draw(_numbers),
-        draw(_numbers),
-        draw(_numbers),
-        draw(_numbers),
-        draw(_numbers),
-        draw(_numbers),
+        figures=draw(_figures),
+        instances=tuple(GpuInstance(number, figures=partitions[number]) for number in sorted(partitions)),
+        xids={code: XidEvents(count, _AT) for code, count in xids.items()},
     )
 
 

@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 
 from tidegate.expose.exposition import Exposition, render
 from tidegate.expose.families import Role
+from tidegate.expose.gpu_metrics import add_gpus
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.reading import (
     Counter,
@@ -16,9 +17,6 @@ from tidegate.model.reading import (
     EngineReading,
     EngineState,
     Gap,
-    GpuFault,
-    GpuReading,
-    GpuSurvey,
     Histogram,
     Missing,
     Number,
@@ -62,15 +60,6 @@ _COUNTERS = {
     Counter.RETRIES: "tidegate_request_retries_total",
     Counter.STEPS: "tidegate_engine_steps_total",
 }
-_GPU_FIGURES = {
-    "utilization": "tidegate_gpu_utilization",
-    "memory_used_bytes": "tidegate_gpu_memory_used_bytes",
-    "memory_total_bytes": "tidegate_gpu_memory_total_bytes",
-    "memory_reserved_bytes": "tidegate_gpu_memory_reserved_bytes",
-    "power_watts": "tidegate_gpu_power_watts",
-    "energy_joules": "tidegate_gpu_energy_joules_total",
-    "temperature_celsius": "tidegate_gpu_temperature_celsius",
-}
 
 
 class AgentCollector:
@@ -95,7 +84,7 @@ class AgentCollector:
         if snapshot is not None:
             _agent(out, snapshot)
             if self._fresh(snapshot):
-                _gpus(out, snapshot.reading.gpus)
+                add_gpus(out, snapshot.reading.gpus)
                 for reading in snapshot.reading.engines:
                     _engine(out, snapshot, reading)
         return out.metrics()
@@ -120,32 +109,6 @@ def _agent(out: Exposition, snapshot: AgentSnapshot) -> None:
         out.add("tidegate_link_last_success_timestamp_seconds", {}, _stamp(link.last_success))
     for replica, state in sorted(snapshot.replicas.items()):
         out.one_of("tidegate_replica_state", {"replica": replica}, "state", ReplicaState, state)
-
-
-def _gpus(out: Exposition, survey: GpuSurvey) -> None:
-    reason = "" if survey.up else (survey.fault or GpuFault.UNKNOWN).value
-    out.add("tidegate_nvml_up", {"reason": reason}, float(survey.up))
-    out.add("tidegate_gpu_survey_timestamp_seconds", {}, _stamp(survey.at))
-    if not survey.up:
-        return
-    out.add("tidegate_gpus", {}, len(survey.gpus))
-    if survey.driver:
-        out.add("tidegate_gpu_driver_info", {"driver": survey.driver}, 1.0)
-    for gpu in survey.gpus:
-        _gpu(out, gpu)
-
-
-def _gpu(out: Exposition, gpu: GpuReading) -> None:
-    labels = {"uuid": gpu.uuid}
-    out.add("tidegate_gpu_up", labels, float(gpu.up))
-    out.add("tidegate_gpu_info", {**labels, "index": str(gpu.index), "name": gpu.name}, 1.0)
-    if not gpu.up:
-        return
-    for figure, family in _GPU_FIGURES.items():
-        value: Number = getattr(gpu, figure)
-        out.add(family, labels, value)
-        if isinstance(value, Missing):
-            out.add("tidegate_gpu_figure_missing", {**labels, "figure": figure, "reason": value.why}, 1.0)
 
 
 def _engine(out: Exposition, snapshot: AgentSnapshot, reading: EngineReading) -> None:

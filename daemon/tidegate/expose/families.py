@@ -8,59 +8,17 @@ says why. Label sets are bounded by the configuration and the hardware, never by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
+from tidegate.expose.family import ENGINE, GPU, POOL, Family, Kind, Role
+from tidegate.expose.family import counter as _c
+from tidegate.expose.family import gauge as _g
+from tidegate.expose.gpu_families import GPU_FAMILIES
 
-class Kind(StrEnum):
-    """Prometheus metric types that we use."""
+__all__ = ["ENGINE", "FAMILIES", "GPU", "POOL", "SECTIONS", "Family", "Kind", "Role"]
 
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-    SUMMARY = "summary"
-    """Quantiles over the trailing window, without sum and count: those stand in the histogram of the same stem."""
-
-
-class Role(StrEnum):
-    """Who exports a family."""
-
-    AGENT = "agent"
-    CONTROLLER = "controller"
-    BOTH = "both"
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One metric family; `name` is the name as scraped (counters with `_total`)."""
-
-    name: str
-    kind: Kind
-    help: str
-    labels: tuple[str, ...]
-    role: Role
-
-    def of(self, role: Role) -> bool:
-        """True when the role may export it."""
-        return self.role in (role, Role.BOTH)
-
-
-ENGINE = ("engine", "pool", "service", "replica", "traffic")
-"""Every engine series: its name on this host, where it belongs (empty where the configuration says nothing), and the
-class of its traffic (`production` or `test`)."""
-GPU = ("uuid",)
-POOL = ("pool",)
 
 _WINDOW = "over the agent's trailing window"
 _LIFE = "cumulative since the engine's own start: an engine restart is a counter reset, which rate() handles"
-
-
-def _g(name: str, text: str, *labels: str, role: Role = Role.AGENT) -> Family:
-    return Family(f"tidegate_{name}", Kind.GAUGE, text, labels, role)
-
-
-def _c(name: str, text: str, *labels: str, role: Role = Role.AGENT) -> Family:
-    return Family(f"tidegate_{name}_total", Kind.COUNTER, text, labels, role)
 
 
 def _h(stem: str, text: str) -> Family:
@@ -90,25 +48,6 @@ _HOST = (
     _g("replica_state", "1 for the state that a unit started for the controller is in, 0 for the others.",
        "replica", "state"),
 )  # fmt: skip
-
-_GPU = (
-    _g("nvml_up", "1 when this host's GPUs can be read; 0 with the reason when not.", "reason"),
-    _g("gpu_driver_info", "1; the driver's version.", "driver"),
-    _g("gpu_survey_timestamp_seconds", "When the GPUs were last asked."),
-    _g("gpus", "GPUs that the driver lists, sick ones included; absent when it cannot be asked."),
-    _g("gpu_up", "1 when the GPU answers, 0 when the driver says that it is lost or sick.", *GPU),
-    _g("gpu_info", "1; the index (driver order, may change at a reboot) and the name of a GPU.", *GPU, "index", "name"),
-    _g(
-        "gpu_utilization", "Share of the driver's sample period with a kernel resident, 0..1: busy, not how busy.", *GPU
-    ),
-    _g("gpu_memory_used_bytes", "GPU memory in use, without what the driver reserves where it tells them apart.", *GPU),
-    _g("gpu_memory_total_bytes", "GPU memory fitted.", *GPU),
-    _g("gpu_memory_reserved_bytes", "GPU memory that the driver keeps for itself.", *GPU),
-    _g("gpu_power_watts", "Power drawn.", *GPU),
-    _c("gpu_energy_joules", "Energy used since the driver was loaded.", *GPU),
-    _g("gpu_temperature_celsius", "Temperature of the GPU die.", *GPU),
-    _g("gpu_figure_missing", "1 for each GPU figure that is not known, with why.", *GPU, "figure", "reason"),
-)
 
 _ENGINE = (
     _g("engine_up", "1 when the engine's endpoint gave usable figures at the last scrape, else 0.", *ENGINE),
@@ -220,7 +159,7 @@ _CONTROL = (
 SECTIONS: Mapping[str, tuple[Family, ...]] = {
     "Both roles": _BOTH,
     "Agent: itself": _HOST,
-    "Agent: GPUs": _GPU,
+    "Agent: GPUs": GPU_FAMILIES,
     "Agent: engines": _ENGINE,
     "Agent: engine figures": _FIGURES,
     "Controller: pools": _POOLS,

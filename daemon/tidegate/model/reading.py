@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from itertools import accumulate
 from typing import NewType
 
+from tidegate.model.gpu import (
+    ClockEvent,
+    GpuFault,
+    GpuFigure,
+    GpuInstance,
+    GpuProcess,
+    GpuReading,
+    GpuSurvey,
+    GpuUuid,
+    MemoryType,
+    XidEvents,
+)
+from tidegate.model.missing import Gap, Missing, Number
 from tidegate.model.vocabulary import (
     Basis,
     Counter,
@@ -21,6 +33,7 @@ from tidegate.model.vocabulary import (
 
 __all__ = [
     "Basis",
+    "ClockEvent",
     "Counter",
     "Distribution",
     "EngineKind",
@@ -31,50 +44,26 @@ __all__ = [
     "Gauge",
     "GpuCountSource",
     "GpuFault",
+    "GpuFigure",
+    "GpuInstance",
+    "GpuProcess",
     "GpuReading",
     "GpuSurvey",
     "GpuUuid",
     "Histogram",
     "HostName",
     "HostReading",
+    "MemoryType",
     "Missing",
     "Number",
     "Rank",
+    "XidEvents",
 ]
 
 HostName = NewType("HostName", str)
 EngineName = NewType("EngineName", str)
-GpuUuid = NewType("GpuUuid", str)
 Rank = NewType("Rank", str)
 """Data-parallel rank inside one engine, as the engine labels it; "0" where it names none."""
-
-
-class Gap(StrEnum):
-    """Why a figure is missing. The order is a contract: `model/vector.py` stores the position."""
-
-    UNREACHABLE = "unreachable"
-    DISABLED = "disabled"
-    STARTING = "starting"
-    STALE = "stale"
-    NOT_FINITE = "not_finite"
-    NOT_SUPPORTED = "not_supported"
-    RESET = "reset"
-    NO_TRAFFIC = "no_traffic"
-    ONE_SCRAPE = "one_scrape"
-    MALFORMED = "malformed"
-    UNAUTHORIZED = "unauthorized"
-    NOT_REPORTED = "not_reported"
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A figure that is not known, and why. Never a zero."""
-
-    why: Gap
-
-
-Number = float | Missing
-"""A figure: a finite number or the reason why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,57 +133,6 @@ class EngineReading:
         """True when the engine takes requests, as far as its page tells: it answers, moves and no rank sleeps."""
         levels = (value for (name, _), value in self.gauges.items() if name is Gauge.SLEEP_LEVEL)
         return self.state is EngineState.READY and not any(isinstance(value, float) and value > 0 for value in levels)
-
-
-@dataclass(frozen=True, slots=True)
-class GpuReading:
-    """One GPU at one moment. Utilisation is 0..1; memory in bytes; energy in joules since driver load."""
-
-    uuid: GpuUuid
-    index: int
-    name: str
-    up: bool
-    why: str = ""
-    """Why the GPU is not up, as the driver says it; empty when it is."""
-    utilization: Number = Missing(Gap.NOT_REPORTED)
-    memory_used_bytes: Number = Missing(Gap.NOT_REPORTED)
-    memory_total_bytes: Number = Missing(Gap.NOT_REPORTED)
-    memory_reserved_bytes: Number = Missing(Gap.NOT_REPORTED)
-    power_watts: Number = Missing(Gap.NOT_REPORTED)
-    energy_joules: Number = Missing(Gap.NOT_REPORTED)
-    temperature_celsius: Number = Missing(Gap.NOT_REPORTED)
-
-
-class GpuFault(StrEnum):
-    """Why the GPUs of a host cannot be read: the `reason` label of `tidegate_nvml_up`."""
-
-    DISABLED = "disabled"
-    """No GPU reader is configured."""
-    STARTING = "starting"
-    NO_LIBRARY = "no_library"
-    DRIVER_NOT_LOADED = "driver_not_loaded"
-    VERSION_MISMATCH = "version_mismatch"
-    NO_PERMISSION = "no_permission"
-    HANGING = "hanging"
-    READER_DIED = "reader_died"
-    UNREACHABLE = "unreachable"
-    MALFORMED = "malformed"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class GpuSurvey:
-    """All GPUs of a host, or why they cannot be read."""
-
-    up: bool
-    why: str
-    at: datetime
-    """When the reading was made; an old survey is served with its age, never as live."""
-    driver: str = ""
-    gpus: tuple[GpuReading, ...] = ()
-    source: str = "nvml"
-    fault: GpuFault | None = None
-    """`why` in one word of a closed set; None when the survey is up, or when nobody classified it."""
 
 
 @dataclass(frozen=True, slots=True)

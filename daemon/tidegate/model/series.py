@@ -23,6 +23,8 @@ from tidegate.model.reading import (
     Gap,
     Gauge,
     GpuCountSource,
+    GpuFigure,
+    GpuInstance,
     GpuReading,
     GpuSurvey,
     GpuUuid,
@@ -32,6 +34,7 @@ from tidegate.model.reading import (
     Missing,
     Number,
     Rank,
+    XidEvents,
 )
 
 _STATES = tuple(EngineState)
@@ -41,20 +44,16 @@ _BASES = tuple(Basis)
 _GAUGES = {gauge.value: gauge for gauge in Gauge}
 _COUNTERS = {counter.value: counter for counter in Counter}
 _BUCKETS = {f"{name.value}_bucket": name for name in Distribution}
-_GPU_FIELDS = (
-    "utilization",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "memory_reserved_bytes",
-    "power_watts",
-    "energy_joules",
-    "temperature_celsius",
-)
+_GPU_FIGURES = {figure.value: figure for figure in GpuFigure}
+_XID_EVENTS, _XID_LAST = "xid_events", "xid_last_at"
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesKey:
-    """One series of a report: `scope` is "host", "gpu" or "engine"; `owner` the GPU's uuid or the engine's name."""
+    """One series of a report: `scope` is "host", "gpu" or "engine"; `owner` the GPU's uuid or the engine's name.
+
+    `rank` is the engine's; of a GPU's series it is the number of the partition, or the code of the XID.
+    """
 
     scope: str
     owner: str
@@ -87,8 +86,16 @@ def flatten(reading: HostReading) -> tuple[tuple[SeriesKey, ...], tuple[Number, 
 def _gpu_pairs(gpu: GpuReading) -> Iterable[tuple[SeriesKey, Number]]:
     yield SeriesKey("gpu", gpu.uuid, "up"), 1.0 if gpu.up else 0.0
     yield SeriesKey("gpu", gpu.uuid, "index"), float(gpu.index)
-    for name in _GPU_FIELDS:
-        yield SeriesKey("gpu", gpu.uuid, name), getattr(gpu, name)
+    for figure in GpuFigure:
+        if figure in gpu.figures:
+            yield SeriesKey("gpu", gpu.uuid, figure.value), gpu.figures[figure]
+    for instance in gpu.instances:
+        for figure in GpuFigure:
+            if figure in instance.figures:
+                yield SeriesKey("gpu", gpu.uuid, figure.value, str(instance.number)), instance.figures[figure]
+    for code, seen in sorted(gpu.xids.items()):
+        yield SeriesKey("gpu", gpu.uuid, _XID_EVENTS, str(code)), float(seen.count)
+        yield SeriesKey("gpu", gpu.uuid, _XID_LAST, str(code)), seen.last_at.timestamp()
 
 
 def _engine_pairs(reading: EngineReading) -> Iterable[tuple[SeriesKey, Number]]:
@@ -137,7 +144,7 @@ def unflatten(host: HostName, at: datetime, keys: Sequence[SeriesKey], values: S
     for key, value in zip(keys, values, strict=True):
         table.setdefault((key.scope, key.owner), {})[key.name, key.rank, key.le] = value
     nvml_up = table.get(("host", ""), {}).get(("nvml_up", "", "")) == 1.0
-    gpus = tuple(_gpu(owner, cells) for (scope, owner), cells in table.items() if scope == "gpu")
+    gpus = tuple(_gpu(owner, at, cells) for (scope, owner), cells in table.items() if scope == "gpu")
     engines = tuple(_engine(owner, at, cells) for (scope, owner), cells in table.items() if scope == "engine")
     return HostReading(host, at, GpuSurvey(nvml_up, "", at, gpus=gpus), engines)
 
@@ -151,21 +158,38 @@ def _position(value: Number, length: int) -> int | None:
     return int(value) if not isinstance(value, Missing) and 0 <= value < length else None
 
 
-def _gpu(uuid: str, cells: _Cells) -> GpuReading:
+def _gpu(uuid: str, at: datetime, cells: _Cells) -> GpuReading:
     index = _position(_plain(cells, "index"), 1 << 16)
+    figures: dict[str, dict[GpuFigure, Number]] = {"": {}}
+    for (name, rank, _), value in cells.items():
+        if name in _GPU_FIGURES:
+            figures.setdefault(rank, {})[_GPU_FIGURES[name]] = value
+    whole = figures.pop("")
+    numbers = sorted(int(rank) for rank in figures if _is_number(rank))
     return GpuReading(
         GpuUuid(uuid),
         -1 if index is None else index,
         "",
         up=_plain(cells, "up") == 1.0,
-        utilization=_plain(cells, "utilization"),
-        memory_used_bytes=_plain(cells, "memory_used_bytes"),
-        memory_total_bytes=_plain(cells, "memory_total_bytes"),
-        memory_reserved_bytes=_plain(cells, "memory_reserved_bytes"),
-        power_watts=_plain(cells, "power_watts"),
-        energy_joules=_plain(cells, "energy_joules"),
-        temperature_celsius=_plain(cells, "temperature_celsius"),
+        figures=whole,
+        instances=tuple(GpuInstance(number, figures=figures[str(number)]) for number in numbers),
+        xids=_xids(at, cells),
     )
+
+
+def _is_number(text: str) -> bool:
+    """True for a whole number as we write it."""
+    return text.isascii() and text.isdecimal() and str(int(text)) == text
+
+
+def _xids(at: datetime, cells: _Cells) -> dict[int, XidEvents]:
+    """The XID events whose code and count are numbers."""
+    found = {}
+    for (name, code, _), count in cells.items():
+        if name == _XID_EVENTS and _is_number(code) and not isinstance(count, Missing):
+            last = _moment(cells.get((_XID_LAST, code, ""), Missing(Gap.NOT_REPORTED)), at)
+            found[int(code)] = XidEvents(int(count), last)
+    return found
 
 
 def _engine(owner: str, at: datetime, cells: _Cells) -> EngineReading:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from tidegate.model.reading import Gap, GpuFault, GpuReading, GpuSurvey, GpuUuid, Missing, Number
+from tidegate.model.reading import Gap, GpuFault, GpuFigure, GpuReading, GpuSurvey, GpuUuid, Missing, Number
 from tidegate.observe.gpu_json import encode
 
 try:
@@ -127,19 +127,16 @@ def _open(index: int) -> _Device:
 def _read(index: int, device: _Device) -> GpuReading:
     handle = device.handle
     used, total, reserved = _memory(handle)
-    return GpuReading(
-        GpuUuid(device.uuid),
-        index,
-        device.name,
-        up=True,
-        utilization=_figure(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, 100),
-        memory_used_bytes=used,
-        memory_total_bytes=total,
-        memory_reserved_bytes=reserved,
-        power_watts=_figure(lambda: pynvml.nvmlDeviceGetPowerUsage(handle), 1000),
-        energy_joules=_figure(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle), 1000),
-        temperature_celsius=_figure(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-    )
+    figures = {
+        GpuFigure.UTILIZATION: _figure(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, 100),
+        GpuFigure.MEMORY_USED: used,
+        GpuFigure.MEMORY_TOTAL: total,
+        GpuFigure.MEMORY_RESERVED: reserved,
+        GpuFigure.POWER: _figure(lambda: pynvml.nvmlDeviceGetPowerUsage(handle), 1000),
+        GpuFigure.ENERGY: _figure(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle), 1000),
+        GpuFigure.TEMPERATURE: _figure(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+    }
+    return GpuReading(GpuUuid(device.uuid), index, device.name, up=True, figures=figures)
 
 
 def _memory(handle: Any) -> tuple[Number, Number, Number]:
