@@ -160,6 +160,7 @@ def test_hosts_have_revisions_of_their_own(store: AnyStore, now: datetime) -> No
     assert store.replicas.apply([start(1, now), start(2, now, H2), start(3, now)], POLICY, now) == {H1, H2}
     store.replicas.apply([other(ActionKind.DRAIN, 2)], POLICY, now)
     assert (store.replicas.desired(H1).revision, store.replicas.desired(H2).revision) == (1, 2)
+    assert store.replicas.positions() == {H1: (0, 1), H2: (0, 2)}
     assert [replica.replica_id for replica in store.replicas.desired(H1).replicas] == ["burst-1", "burst-3"]
 
 

@@ -117,6 +117,9 @@ class FakeReplicas:
         ]
         return Desired(epoch=self.epoch, revision=self.revisions.get(host, 0), replicas=wanted)
 
+    def positions(self) -> Mapping[HostName, tuple[int, int]]:
+        return {host: (self.epoch, revision) for host, revision in self.revisions.items()}
+
     def new_epoch(self, now: datetime) -> int:
         self.epoch += 1
         return self.epoch

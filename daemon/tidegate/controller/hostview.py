@@ -68,7 +68,7 @@ class Sources:
     records: Sequence[ReplicaRecord]
     """Every replica that is not stopped."""
     wanted: Mapping[HostName, tuple[int, int]] = field(default_factory=dict)
-    """(epoch, revision) of what is wanted now, for the hosts where something should stop."""
+    """(epoch, revision) of what is wanted of each host now."""
 
 
 def host_views(sources: Sources, freshness: Freshness, now: datetime) -> dict[HostName, HostView]:

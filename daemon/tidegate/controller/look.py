@@ -9,7 +9,7 @@ from datetime import datetime
 from tidegate.controller.head import Head
 from tidegate.controller.hostview import Freshness, Sources
 from tidegate.controller.ports import Decisions, Hosts, Replicas
-from tidegate.model.fleet import PoolName, Want
+from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory
 
 
@@ -25,15 +25,10 @@ class Observer:
 
     def sources(self, freshness: Freshness, now: datetime) -> Sources:
         """What every host said last, its readings of the window, and every replica that is not stopped."""
-        records = self.replicas.load()
-        leaving = {record.host for record in records if record.want in (Want.DRAIN, Want.STOP)}
-        desired = [(host, self.replicas.desired(host)) for host in sorted(leaving)]
-        return Sources(
-            hosts=self.hosts.all(),
-            readings=self.head.since(now - freshness.view_window, now),
-            records=records,
-            wanted={host: (wanted.epoch, wanted.revision) for host, wanted in desired},
-        )
+        # In this order: what a host confirms is read after what was wanted of it, so a change in between only delays.
+        records, wanted = self.replicas.load(), self.replicas.positions()
+        readings = self.head.since(now - freshness.view_window, now)
+        return Sources(self.hosts.all(), readings, records, wanted)
 
     def memory(self) -> Memory:
         """What the last tick that was settled remembered, safe to act on after a crash in the middle of a later one."""

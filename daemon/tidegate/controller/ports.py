@@ -117,6 +117,10 @@ class Replicas(Protocol):
         """The host's complete desired state, under the current epoch. Stopped replicas are not in it."""
         ...
 
+    def positions(self) -> Mapping[HostName, tuple[int, int]]:
+        """(epoch, revision) of the desired state of every host that ever had one."""
+        ...
+
     def new_epoch(self, now: datetime) -> int:
         """Begin a term: a number above every earlier one."""
         ...

@@ -96,6 +96,13 @@ class StoredReplicas:
             rows = connection.execute(_live().where(replica.c.host == host, replica.c.managed)).all()
         return Desired(epoch=revision.epoch, revision=revision.revision, replicas=[_wanted(row) for row in rows])
 
+    def positions(self) -> Mapping[HostName, tuple[int, int]]:
+        """(epoch, revision) of the desired state of every host that ever had one."""
+        epoch = select(func.coalesce(func.max(term.c.epoch), 0)).scalar_subquery()
+        query = select(host_revision.c.host, epoch, host_revision.c.revision)
+        with self._database.begin() as connection:
+            return {HostName(name): (number, revision) for name, number, revision in connection.execute(query)}
+
     def new_epoch(self, now: datetime) -> int:
         """Begin a term: a number above every earlier one."""
         with self._database.begin() as connection:

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
@@ -165,7 +166,7 @@ replica = Table(
     Column("managed", Boolean, nullable=False),
     Column("cut_requests", BigInteger, nullable=False),
     Column("why", Text, nullable=False),
-    Index(None, "state"),
+    Index(None, "host", postgresql_where=text("state <> 'stopped'")),
     Index(None, "pool", "serial"),
 )
 
