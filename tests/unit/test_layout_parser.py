@@ -86,17 +86,17 @@ def test_label_sets_stay_one_object_while_bodies_agree() -> None:
     """So what is derived of them is derived once, not at every scrape."""
     asked: list[int] = []
 
-    def count(sets: Sequence[Labels]) -> int:
+    def count(sets: Sequence[Labels], times: int) -> int:
         asked.append(len(sets))
-        return len(sets)
+        return times * len(sets)
 
     parser = LayoutParser()
     for value in (1, 2, 3):
         found = parser.parse(f'a{{x="1"}} {value}\na{{x="2"}} {value}\n'.encode()).samples["a"]
-        assert (found.labels.derive(count), found[0].value, found[-1].value) == (2, value, value)
+        assert (found.labels.derive(count, 3), found[0].value, found[-1].value) == (6, value, value)
     assert asked == [2]
 
-    assert parser.parse(b'a{x="2"} 1\n').samples["a"].labels.derive(count) == 1
+    assert parser.parse(b'a{x="2"} 1\n').samples["a"].labels.derive(count, 1) == 1
 
 
 def test_samples_are_a_sequence() -> None:

@@ -23,6 +23,11 @@ class Samples(Sequence[Sample]):
     labels: LabelSets
     values: Sequence[float]
 
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> Samples:
+        """Samples that come one by one, in columns."""
+        return cls(LabelSets(tuple(sample.labels for sample in samples)), [sample.value for sample in samples])
+
     def __len__(self) -> int:
         return len(self.values)
 

@@ -8,7 +8,9 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 Labels = Mapping[str, str]
+_By = TypeVar("_By")
 _Derived = TypeVar("_Derived")
+_QUESTIONS = 8
 
 
 class Skip(StrEnum):
@@ -52,13 +54,16 @@ class LabelSets:
 
     def __init__(self, sets: tuple[Labels, ...]) -> None:
         self.sets = sets
-        self._derived: dict[Callable[[Sequence[Labels]], Any], Any] = {}
+        self._derived: dict[tuple[object, object], Any] = {}
 
-    def derive(self, work_out: Callable[[Sequence[Labels]], _Derived]) -> _Derived:
+    def derive(self, work_out: Callable[[Sequence[Labels], _By], _Derived], by: _By) -> _Derived:
         """What a pure function says of the sets, worked out once: which rank, which bound, which place."""
-        if work_out not in self._derived:
-            self._derived[work_out] = work_out(self.sets)
-        found: _Derived = self._derived[work_out]
+        question = work_out, by
+        if question not in self._derived:
+            if len(self._derived) >= _QUESTIONS:  # they are made anew for each body
+                self._derived.clear()
+            self._derived[question] = work_out(self.sets, by)
+        found: _Derived = self._derived[question]
         return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from tidegate.model.reading import Basis, Counter, Distribution, EngineKind, Gauge, Histogram, Number, Rank
+from tidegate.observe.engines.histogram import read_histogram
 from tidegate.observe.engines.page import Page, by_key, parts_of, plus, plus_gauges
 from tidegate.observe.engines.samples import (
     HISTOGRAM_PARTS,
@@ -21,7 +22,6 @@ from tidegate.observe.engines.samples import (
     rank_of,
     read_counter,
     read_gauge,
-    read_histogram,
 )
 from tidegate.observe.textformat import Exposition, Sample
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tidegate.model.reading import Counter, Distribution, Gap, Gauge, Histogram, Missing, Number, Rank
+from tidegate.observe.engines.histogram import read_histogram
 from tidegate.observe.engines.samples import (
     HISTOGRAM_PARTS,
     Body,
@@ -18,8 +19,8 @@ from tidegate.observe.engines.samples import (
     rank_of,
     read_counter,
     read_gauge,
-    read_histogram,
 )
+from tidegate.observe.labels import Labels
 
 
 def parts_of(histograms: Iterable[str]) -> frozenset[str]:
@@ -42,6 +43,12 @@ class Page:
             self.notes.add(f"{name} has a line that cannot be read")
             return {Rank("0"): Missing(Gap.MALFORMED)}
         return read_gauge(name, samples, is_share=is_share, notes=self.notes, rank=self.rank_of)
+
+    def gauge_where(self, name: str, label: str, accept: Callable[[str], bool]) -> dict[Rank, Number]:
+        """A gauge over the series whose label is accepted, added up."""
+        samples = self.exposition.samples.get(name, ())
+        chosen = [sample for sample in samples if accept(sample.labels.get(label, ""))]
+        return read_gauge(name, chosen, is_share=False, notes=self.notes, rank=self.rank_of)
 
     def counter(self, *names: str) -> dict[Rank, float]:
         """The first of the counters that is present, added up over a rank's series."""
@@ -70,13 +77,8 @@ class Page:
 
     def models(self, *labels: str) -> list[str]:
         """The served models' names, in the order of the body; more than one is noted."""
-        names = {
-            sample.labels[label]: None
-            for samples in self.exposition.samples.values()
-            for sample in samples
-            for label in labels
-            if sample.labels.get(label)
-        }
+        found = (samples.labels.derive(_values_of, labels) for samples in self.exposition.samples.values())
+        names = dict.fromkeys(name for one in found for name in one)
         if len(names) > 1:
             self.notes.add(f"several model names ({', '.join(list(names)[:5])}): their series are added up")
         return list(names)
@@ -87,6 +89,11 @@ class Page:
         version = next((hint for name, hint in versions if name in present), None)
         found = tuple(hint for name, hint in traits if name in present)
         return (version, *found) if version else found
+
+
+def _values_of(sets: Sequence[Labels], names: tuple[str, ...]) -> tuple[str, ...]:
+    """What the labels of these names hold, each value once."""
+    return tuple(dict.fromkeys(labels[name] for labels in sets for name in names if labels.get(name)))
 
 
 _Key = TypeVar("_Key", Counter, Gauge, Distribution)

@@ -1,4 +1,4 @@
-"""Gauges, counters and histograms out of the samples of a body, by rank; every doubt is noted."""
+"""Gauges and counters out of the samples of a body, by rank; every doubt is noted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tidegate.model.reading import Gap, Histogram, Missing, Number, Rank
-from tidegate.observe.textformat import Sample
+from tidegate.model.reading import Gap, Missing, Number, Rank
+from tidegate.observe.textformat import Sample, Samples
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Body(Protocol):
     """The series of a body: an `Exposition`, or what a dialect chose of one."""
 
     @property
-    def samples(self) -> Mapping[str, Sequence[Sample]]:
+    def samples(self) -> Mapping[str, Samples]:
         """By normalised name."""
 
     @property
@@ -57,7 +57,7 @@ class Body(Protocol):
 class Selection:
     """Series that a dialect chose of a body, or renamed."""
 
-    samples: Mapping[str, Sequence[Sample]]
+    samples: Mapping[str, Samples]
     present: frozenset[str]
     spoiled: frozenset[str]
 
@@ -129,60 +129,3 @@ def read_counter(name: str, samples: Iterable[Sample], notes: Notes, rank: RankO
             notes.add(f"{name} is {sample.value:g}: a counter is finite and not below zero")
             bad.add(owner)
     return {owner: total for owner, total in totals.items() if owner not in bad}
-
-
-def read_histogram(name: str, exposition: Body, notes: Notes, rank: RankOf = rank_of) -> dict[Rank, Histogram]:
-    """One histogram by rank, added up over a rank's series (several models) whose bounds agree."""
-    parts = _collect_parts(name, exposition, rank)
-    by_rank: dict[Rank, Histogram] = {}
-    for (owner, _), part in parts.items():
-        histogram = part.build()
-        if histogram is None:
-            notes.add(f"{name} is incomplete: a bucket, the sum or the count is not there")
-            continue
-        earlier = by_rank.get(owner)
-        if earlier is None:
-            by_rank[owner] = histogram
-        elif earlier.bounds == histogram.bounds:
-            by_rank[owner] = earlier.plus(histogram)
-        else:
-            notes.add(f"{name} of rank {owner} has series with different bounds: the first one is read")
-    return by_rank
-
-
-@dataclass(slots=True)
-class _Parts:
-    buckets: dict[float, float] = field(default_factory=dict)
-    sum: float = math.nan
-    count: float = math.nan
-
-    def build(self) -> Histogram | None:
-        if math.inf not in self.buckets or not all(map(math.isfinite, (self.sum, self.count, *self.buckets.values()))):
-            return None
-        bounds = tuple(sorted(self.buckets))
-        return Histogram(bounds, tuple(self.buckets[bound] for bound in bounds), self.sum, self.count)
-
-
-def _collect_parts(name: str, exposition: Body, rank: RankOf) -> dict[tuple[Rank, frozenset[tuple[str, str]]], _Parts]:
-    parts: dict[tuple[Rank, frozenset[tuple[str, str]]], _Parts] = {}
-
-    def part(sample: Sample) -> _Parts:
-        series = frozenset(item for item in sample.labels.items() if item[0] != "le")
-        return parts.setdefault((rank(sample), series), _Parts())
-
-    for sample in exposition.samples.get(f"{name}_bucket", ()):
-        bound = _bound(sample.labels.get("le", ""))
-        # "1" and "1.0" are one bucket: written twice, it is not added twice. One that is no number spoils the whole.
-        part(sample).buckets.setdefault(bound, math.nan if math.isnan(bound) else sample.value)
-    for sample in exposition.samples.get(f"{name}_sum", ()):
-        part(sample).sum = sample.value
-    for sample in exposition.samples.get(f"{name}_count", ()):
-        part(sample).count = sample.value
-    return parts
-
-
-def _bound(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
