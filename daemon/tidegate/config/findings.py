@@ -30,6 +30,10 @@ class Findings:
         self._problems.append(self._at(path, message))
         self._doubted.append(path)
 
+    def adopt(self, problems: Iterable[Problem]) -> None:
+        """Report what was found wrong in another file that this one names, each at its own place."""
+        self._problems.extend(problems)
+
     def doubted(self, path: KeyPath) -> bool:
         """Whether something at, above or below this path was already refused."""
         return any(path[: len(bad)] == bad or bad[: len(path)] == path for bad in self._doubted)

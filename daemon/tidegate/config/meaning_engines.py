@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from urllib.parse import urlsplit
 
-from tidegate.config.addresses import metrics_url
 from tidegate.config.lines import KeyPath
+from tidegate.config.meaning_access import page_url, request_headers, scrape_timeout, trusted
 from tidegate.config.schema_roles import EngineTable
 from tidegate.config.scope import Scope
 from tidegate.config.settings import EngineSettings
@@ -26,12 +27,12 @@ def exporter_address(scope: Scope) -> str:
     return url if url is not None and urlsplit(url).path.rstrip("/").endswith("/metrics") else ""
 
 
-def engine_settings(scope: Scope, pools: Pools) -> tuple[EngineSettings, ...]:
+def engine_settings(scope: Scope, pools: Pools, interval: timedelta) -> tuple[EngineSettings, ...]:
     """Every engine, the operator's own entries first; none is read twice."""
     engines: list[EngineSettings] = []
     first: dict[str, KeyPath] = {}
     for entry in scope.unique(scope.tables.engines, "engine"):
-        engine = _engine(scope, entry, pools)
+        engine = _engine(scope, entry, pools, interval)
         if engine.url in first:
             line = scope.findings.line(first[engine.url])
             scope.findings.problem(entry.at("url"), f"is the address of the engine in line {line} already")
@@ -64,7 +65,7 @@ def note_prometheus(scope: Scope) -> None:
         )
 
 
-def _engine(scope: Scope, entry: Entry[EngineTable], pools: Pools) -> EngineSettings:
+def _engine(scope: Scope, entry: Entry[EngineTable], pools: Pools, interval: timedelta) -> EngineSettings:
     table = entry.table
     if scope.tables.templates and not table.gpu_indices:
         scope.findings.note(
@@ -72,12 +73,19 @@ def _engine(scope: Scope, entry: Entry[EngineTable], pools: Pools) -> EngineSett
         )
     return EngineSettings(
         name=table.name,
-        url=metrics_url(table.url),
+        url=page_url(scope, entry),
         pool=table.pool or "",
         service=_service(scope, entry, pools),
         gpus=_gpus(scope, entry),
         gpu_indices=table.gpu_indices,
         token=scope.secret(table.token_file, entry.at("token_file"), "engine's token"),
+        kind=table.kind,
+        headers=request_headers(scope, entry),
+        ca_file=trusted(scope, entry),
+        verify=not table.insecure_skip_verify,
+        timeout=scrape_timeout(scope, entry, interval),
+        min_interval=table.min_interval_seconds,
+        traffic=table.traffic,
     )
 
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tidegate.config.addresses import dsn_problem, host_of, is_loopback
+from tidegate.config.credentials import HOST_TOKEN, read_credential
 from tidegate.config.lines import KeyPath
 from tidegate.config.meaning_engines import engine_settings, exporter_address
 from tidegate.config.meaning_templates import template_settings
+from tidegate.config.problem import ConfigProblems
 from tidegate.config.scope import Scope
 from tidegate.config.settings import AgentSettings, ControllerSettings, GpuSource, Listen
 from tidegate.config.tables import Entry
+from tidegate.config.web_file import read_web_file
 from tidegate.model.fleet import PoolName
 from tidegate.model.policy import Mode, PoolPolicy
+from tidegate.runtime.errors import ConfigError
 
 _ONLY_AN_AGENT_READS = frozenset({"agent", "engine", "template"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]{0,252}")
@@ -63,7 +68,7 @@ def agent_settings(scope: Scope, pools: dict[PoolName, PoolPolicy]) -> AgentSett
         name=_name(scope),
         listen=_agent_listen(scope),
         controllers=_controllers(scope),
-        token=scope.secret(table.token_file, entry.at("token_file"), "host's token"),
+        token=scope.secret(_token_file(scope), entry.at("token_file"), "host's token"),
         interval=interval,
         scrape_timeout=_timeout(scope, "scrape_timeout_seconds", interval),
         nvml_timeout=_timeout(scope, "nvml_timeout_seconds", interval),
@@ -74,8 +79,11 @@ def agent_settings(scope: Scope, pools: dict[PoolName, PoolPolicy]) -> AgentSett
         gpu_source=table.gpu_source,
         gpu_url=_gpu_url(scope),
         export_metrics=_exports(scope),
+        web_config=_web_config(scope),
+        engine_files=tuple(scope.path(path) for path in table.engine_files),
+        discover=table.discover,
     )
-    return replace(agent, engines=engine_settings(scope, pools), templates=template_settings(scope))
+    return replace(agent, engines=engine_settings(scope, pools, interval), templates=template_settings(scope))
 
 
 def _has_agent(scope: Scope) -> bool:
@@ -169,6 +177,36 @@ def _exports(scope: Scope) -> bool:
     return seen.table.enable and seen.table.export_metrics
 
 
+def _web_config(scope: Scope) -> Path | None:
+    """The file of TLS and passwords, read once to find its problems: it is read again whenever it changes."""
+    entry = scope.tables.agent
+    written = entry.table.web_config
+    if written is None:
+        return None
+    if scope.present(written, entry.at("web_config")):
+        try:
+            read_web_file(scope.path(written))
+        except ConfigProblems as refused:
+            scope.findings.adopt(refused.problems)
+        except ConfigError as error:
+            scope.findings.problem(entry.at("web_config"), str(error))
+    return scope.path(written)
+
+
+def _token_file(scope: Scope) -> Path | None:
+    """Where the host's token is: as written, else the credential of the usual name where systemd hands one over."""
+    entry = scope.tables.agent
+    if entry.table.token_file is not None or not entry.table.controllers:
+        return entry.table.token_file
+    try:
+        found = read_credential(scope.secrets, HOST_TOKEN)
+    except (OSError, UnicodeDecodeError):
+        return None
+    if found is None:
+        scope.findings.note(entry.at("controllers"), f"no token_file: the credential {HOST_TOKEN} must be there")
+    return Path(f"credential:{HOST_TOKEN}")
+
+
 def _controllers(scope: Scope) -> tuple[str, ...]:
     entry = scope.tables.agent
     addresses = tuple(address.rstrip("/") for address in entry.table.controllers)
@@ -180,7 +218,7 @@ def _controllers(scope: Scope) -> tuple[str, ...]:
             scope.findings.problem(
                 place, "must be https:// beyond loopback: the host's token would cross the network in the clear"
             )
-    if addresses and entry.table.token_file is None:
+    if addresses and _token_file(scope) is None:
         scope.findings.problem(
             entry.at("token_file"),
             "is required and missing: the controller asks every host for its token"

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, Strict
 
 from tidegate.config.addresses import Database, ListenAddress, Url
+from tidegate.config.engine_fields import EngineFiles, KindWord
 from tidegate.config.fields import Between, Duration, FilePath, OneOf, Pattern, Text, Whole
 from tidegate.config.schema_fleet import GpuCount, LongName, PlainName, Port, Share, Table
 from tidegate.config.settings import (
@@ -22,6 +23,7 @@ from tidegate.config.settings import (
     TemplateSettings,
 )
 from tidegate.model.policy import FleetPolicy, Mode
+from tidegate.model.vocabulary import EngineKind, TrafficClass
 
 _CONTROLLER = ControllerSettings()
 _AGENT = AgentSettings(name="host")
@@ -37,6 +39,7 @@ ListenText = Annotated[Listen, ListenAddress()]
 UnitName = Annotated[
     str, Pattern(r"[A-Za-z0-9:_.{][A-Za-z0-9:_.@{}-]*\.service", "the name of a unit, such as vllm@{slot}.service")
 ]
+HeaderName = Annotated[str, Pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "the name of an HTTP header", 128)]
 Variable = Annotated[str, Pattern(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable", secret=True)]
 
 
@@ -75,6 +78,9 @@ class AgentTable(Table):
     spool_mib: Annotated[int, Whole(1, 1024 * 1024)] = _AGENT.spool_bytes // _MIB
     gpu_source: Annotated[GpuSource, OneOf(GpuSource)] = _AGENT.gpu_source
     gpu_url: Address | None = None
+    web_config: Annotated[Path, FilePath()] | None = None
+    engine_files: tuple[Annotated[Path, EngineFiles()], ...] = ()
+    discover: Flag = _AGENT.discover
 
 
 class EngineTable(Table):
@@ -82,11 +88,21 @@ class EngineTable(Table):
 
     name: LongName
     url: Address
+    path: Annotated[str, Pattern(r"/[!-~]*", "a path that begins with /", 1024)] | None = None
+    kind: Annotated[EngineKind | None, KindWord()] = _ENGINE.kind
+    traffic: Annotated[TrafficClass, OneOf(TrafficClass)] = _ENGINE.traffic
     pool: PlainName | None = None
     service: LongName | None = None
     gpus: GpuCount = _ENGINE.gpus
     gpu_indices: tuple[Annotated[int, Whole(0, 127)], ...] = ()
+    timeout_seconds: Annotated[timedelta, Duration("seconds", 0.1, 300)] | None = _ENGINE.timeout
+    min_interval_seconds: Annotated[timedelta, Duration("seconds", 0, 3600)] = _ENGINE.min_interval
     token_file: SecretFile | None = None
+    username: Annotated[str, Pattern(r"[^:\x00-\x1f\x7f]+", "a name without a colon", 255)] | None = None
+    password_file: SecretFile | None = None
+    header_files: dict[HeaderName, SecretFile] = Field(default_factory=dict)
+    ca_file: Annotated[Path, FilePath()] | None = None
+    insecure_skip_verify: Flag = False
 
 
 class TemplateTable(Table):

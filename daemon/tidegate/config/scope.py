@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tidegate.config.credentials import credential_name, read_credential
 from tidegate.config.fields import did_you_mean
 from tidegate.config.findings import Findings
 from tidegate.config.foreign import Foreign
@@ -34,24 +35,41 @@ class Scope:
         """A path of the file as an absolute one."""
         return self.folder / written
 
-    def secret(self, written: Path | None, path: KeyPath, what: str) -> str:
-        """The one line of a secret's file; a problem at `path`, and nothing, when it cannot be had."""
+    def secret(self, written: Path | None, path: KeyPath, what: str, *, words: bool = False) -> str:
+        """The one line of a secret's file; a problem at `path`, and nothing, when it cannot be had.
+
+        `credential:NAME` is a file that systemd hands over. With `words` the line may hold blanks.
+        """
         if written is None:
             return ""
         if _looks_like_a_secret(str(written)):
             self.findings.problem(path, f"looks like the {what} itself; name the file that holds it")
             return ""
-        file = self.path(written)
+        name = credential_name(written)
+        file: Path | str = self.path(written) if name is None else f"the credential {name}"
         try:
-            text = self.secrets.file(file)
+            text = self.secrets.file(self.path(written)) if name is None else read_credential(self.secrets, name)
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "it is not text"
             self.findings.problem(path, f"the {what} cannot be read from {file}: {why}")
             return ""
-        if text is not None and len(text.split()) != 1:
+        if text is not None and len(text.splitlines() if words else text.split()) != 1:
             self.findings.problem(path, f"{file} must hold the {what} alone, on one line")
             return ""
         return text or ""
+
+    def present(self, written: Path, path: KeyPath) -> bool:
+        """Whether a file that the configuration names can be read; a problem at `path` where it cannot.
+
+        False without a problem where files are deliberately not looked at.
+        """
+        try:
+            return self.secrets.file(self.path(written)) is not None
+        except UnicodeDecodeError:
+            return True
+        except OSError as error:
+            self.findings.problem(path, f"{self.path(written)} cannot be read: {error.strerror}")
+            return False
 
     def known(self, name: str, kind: str, extra: Iterable[str] = ()) -> bool:
         """Whether the file has a `[[kind]]` of this name, a refused one too."""
@@ -76,4 +94,4 @@ class Scope:
 
 
 def _looks_like_a_secret(text: str) -> bool:
-    return len(text) >= 20 and "/" not in text and "." not in text
+    return len(text) >= 20 and not any(mark in text for mark in "/.:")

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tidegate.model.policy import Channel, FleetPolicy, HitRateRule
+from tidegate.model.vocabulary import EngineKind, TrafficClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,16 @@ class EngineSettings:
     service: str = ""
     gpus: int = 1
     gpu_indices: tuple[int, ...] = ()
-    token: str = ""
+    token: str = field(default="", repr=False)
+    kind: EngineKind | None = None
+    """None: found out from the page."""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """More request headers, secrets among them; never logged."""
+    ca_file: str = ""
+    verify: bool = True
+    timeout: timedelta | None = None
+    min_interval: timedelta = timedelta()
+    traffic: TrafficClass = TrafficClass.PRODUCTION
 
 
 class TemplateKind(StrEnum):
@@ -117,6 +127,12 @@ class AgentSettings:
     engines: tuple[EngineSettings, ...] = ()
     templates: tuple[TemplateSettings, ...] = ()
     export_metrics: bool = True
+    web_config: Path | None = None
+    """Who may read `/metrics`, as a web configuration file of Prometheus' exporter-toolkit; None: everybody."""
+    engine_files: tuple[Path, ...] = ()
+    """More engines, in Prometheus' `file_sd` format; the last part of a path may be a pattern."""
+    discover: bool = False
+    """Whether engines are looked for among the processes of this host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,11 +23,10 @@ _STOP_SECONDS = 5.0
 class HttpServer:
     """One listening address. `start` returns once it accepts; `stop` lets answers under way finish."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, name: str) -> None:
-        self._app, self._host, self._wanted, self._name = app, host, port, name
+    def __init__(self, app: ASGIApp, host: str, port: int, name: str, tls: ssl.SSLContext | None = None) -> None:
+        self._app, self._host, self._wanted, self._name, self._tls = app, host, port, name, tls
         self._socket: socket.socket | None = None
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
+        self._turn: _Turn | None = None
 
     @property
     def port(self) -> int:
@@ -36,8 +36,46 @@ class HttpServer:
     def start(self) -> None:
         """Bind and serve; raises Permanent naming the address and the remedy when it cannot be had."""
         self._socket = _bind(self._host, self._wanted, self._name)
+        self._turn = self._begin(self._socket)
+
+    def renew(self, tls: ssl.SSLContext | None) -> None:
+        """Serve new connections with this TLS (None: plain), the old ones to their end; no connection is refused.
+
+        Before `start` it is only noted. Raises Permanent when no server can be started; the old one then stays.
+        """
+        before, listening = self._tls, self._socket
+        self._tls = tls
+        if listening is None:
+            return
+        try:
+            fresh = self._begin(listening)
+        except Permanent:
+            self._tls = before
+            raise
+        if self._turn is not None:
+            self._turn.end()
+        self._turn = fresh
+
+    def stop(self) -> None:
+        """Stop listening and wait a moment for answers under way."""
+        if self._turn is not None:
+            self._turn.end()
+        if self._socket is not None:
+            self._socket.close()
+
+    def _begin(self, listening: socket.socket) -> _Turn:
+        turn = _Turn(self._app, self._tls, listening, self._name)
+        if not turn.begin():
+            raise Permanent(f"{self._name}: the HTTP server on {self._host}:{self.port} did not start")
+        return turn
+
+
+class _Turn:
+    """One uvicorn on one thread, over a descriptor of its own for a listening socket that outlives it."""
+
+    def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None, listening: socket.socket, name: str) -> None:
         config = uvicorn.Config(
-            self._app,
+            app,
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -47,29 +85,32 @@ class HttpServer:
             limit_concurrency=1000,
             h11_max_incomplete_event_size=64 * 1024,
         )
+        config.load()
+        config.ssl = tls
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, name=f"http {self._name}", daemon=True)
+        self._listening = listening.dup()
+        self._thread = threading.Thread(target=self._serve, name=f"http {name}", daemon=True)
+
+    def begin(self) -> bool:
+        """Serve; False when that fails."""
         self._thread.start()
         for _ in range(int(_START_SECONDS / 0.01)):
             if self._server.started or not self._thread.is_alive():
                 break
             self._thread.join(0.01)
         if not self._server.started:
-            raise Permanent(f"{self._name}: the HTTP server on {self._host}:{self.port} did not start")
+            self._listening.close()
+        return self._server.started
 
-    def stop(self) -> None:
-        """Stop listening and wait a moment for answers under way."""
-        if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
-            self._thread.join(_STOP_SECONDS)
-        if self._socket is not None:
-            self._socket.close()
+    def end(self) -> None:
+        """Take no more connections, and wait a moment for answers under way."""
+        self._server.should_exit = True
+        self._thread.join(_STOP_SECONDS)
+        self._listening.close()
 
     def _serve(self) -> None:
-        server, listening = self._server, self._socket
-        if server is not None and listening is not None:
-            # Signals belong to runtime/lifecycle.py: off the main thread uvicorn leaves them alone.
-            asyncio.run(server.serve(sockets=[listening]))
+        # Signals belong to runtime/lifecycle.py: off the main thread uvicorn leaves them alone.
+        asyncio.run(self._server.serve(sockets=[self._listening]))
 
 
 def _bind(host: str, port: int, name: str) -> socket.socket:
