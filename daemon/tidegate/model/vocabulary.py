@@ -21,6 +21,23 @@ class EngineKind(StrEnum):
     DYNAMO = "dynamo"
     VLLM_ROUTER = "vllm-router"
     SGLANG_ROUTER = "sglang-router"
+    DYNAMO_FRONTEND = "dynamo-frontend"
+
+    @property
+    def is_gateway(self) -> bool:
+        """True of what stands in front of engines: it serves nothing itself, so it is never a replica of a pool."""
+        return self in (EngineKind.VLLM_ROUTER, EngineKind.SGLANG_ROUTER, EngineKind.DYNAMO_FRONTEND)
+
+    @property
+    def counts_at_end(self) -> bool:
+        """True where tokens are counted when their request ends: that they stand still proves no hanging core."""
+        return self in (
+            EngineKind.TENSORRT_LLM,
+            EngineKind.TRITON,
+            EngineKind.TGI,
+            EngineKind.LLAMA_CPP,
+            EngineKind.DYNAMO,
+        )
 
 
 class EngineState(StrEnum):
@@ -98,6 +115,10 @@ class Gauge(StrEnum):
     """Those of them that the router holds for healthy."""
     WAITING_DEFERRED = "waiting_deferred"
     """Those in the depth that wait for something else than room, such as KV from another engine."""
+    WORKER_UP = "worker_up"
+    """Of a gateway, the worker's address as rank: 1 when the gateway holds it for healthy, else 0."""
+    WORKER_RUNNING = "worker_running"
+    """Requests that a gateway has at a worker now."""
 
 
 class Counter(StrEnum):
@@ -147,6 +168,13 @@ class Counter(StrEnum):
     """Time that requests spent in decode, and ..."""
     DECODE_TOKENS = "decode_tokens"
     """... the tokens that they got for it (without those that a prefill makes)."""
+    WORK = "work"
+    """Whatever else only a working core moves, where it counts no steps: proof of progress, and no figure."""
+    WORKER_REQUESTS = "worker_requests"
+    """Requests that a gateway sent to a worker, whose address is the rank: one with a prefill and a decode worker
+    counts at both."""
+    WORKER_ERRORS = "worker_errors"
+    """Those of them that failed there."""
 
 
 class Distribution(StrEnum):

@@ -108,12 +108,17 @@ def _over_ranks(
     return totals, tuple(losses)
 
 
-_WORK = frozenset({Counter.STEPS, Counter.PROMPT_TOKENS, Counter.GENERATION_TOKENS})
+_STEPS = frozenset({Counter.STEPS, Counter.WORK})
+"""What moves while requests run, in every engine that has it."""
+_WORK = _STEPS | {Counter.PROMPT_TOKENS, Counter.GENERATION_TOKENS}
 """What only the engine's core moves; requests are turned away and given up without it."""
 
 
 def _stuck(readings: Sequence[EngineReading], moved: Mapping[tuple[Counter, Rank], float]) -> list[Rank]:
     """The ranks that had requests at both ends and did no work in between."""
+    kind = readings[-1].kind
+    if kind is not None and kind.counts_at_end and not any(counter in _STEPS for counter, _ in moved):
+        return []  # one long answer moves nothing that this engine counts
     busy_throughout = _busy_ranks(readings[0]) & _busy_ranks(readings[-1])
     counted = {rank for counter, rank in moved if counter in _WORK}
     working = {rank for (counter, rank), increase in moved.items() if counter in _WORK and increase > 0}
