@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urljoin, urlsplit
@@ -13,9 +15,9 @@ import httpcore
 import tidegate
 from tidegate.model.reading import EngineName, EngineReading, EngineState
 from tidegate.model.target import EngineTarget
-from tidegate.observe.body import excerpt, failed, read_body
+from tidegate.observe.body import body_parser, excerpt, failed, read_body
 from tidegate.observe.deadline import Deadline, DeadlineBackend
-from tidegate.observe.textformat import LIMITS
+from tidegate.observe.textformat import LIMITS, LayoutParser
 from tidegate.runtime.clock import Clock, SystemClock
 
 __all__ = ["EngineScraper", "read_body"]
@@ -23,6 +25,7 @@ __all__ = ["EngineScraper", "read_body"]
 _REAL = SystemClock()
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 _MOST_REDIRECTS = 3
+_MOST_PARSERS = 64
 _HEADERS = {
     # SGLang answers an OpenMetrics request with sample names that its own TYPE lines do not know.
     "Accept": "text/plain;version=0.0.4",
@@ -60,6 +63,7 @@ class EngineScraper:
         self._seconds = timeout.total_seconds()
         self._clock = clock
         self._deadline = Deadline()
+        self._parsers = _Parsers()
         self._pool = httpcore.ConnectionPool(
             max_connections=None,
             keepalive_expiry=keep_alive.total_seconds(),
@@ -79,7 +83,9 @@ class EngineScraper:
         except _ERRORS as error:
             outcome = _explain(error, target.url, self._seconds)
         at = now + timedelta(seconds=self._clock.monotonic() - began)
-        return replace(_reading(target.name, outcome, at), duration_seconds=_REAL.monotonic() - began_real)
+        with self._parsers.borrowed(target.name) as parser:
+            reading = _reading(target.name, outcome, at, parser)
+        return replace(reading, duration_seconds=_REAL.monotonic() - began_real)
 
     def close(self) -> None:
         """Close every connection."""
@@ -124,6 +130,25 @@ class EngineScraper:
         return _Answer(response.status, answered, bytes(body))
 
 
+class _Parsers:
+    """A parser an engine, which knows its last page. Those unused for longest go when there are many."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: dict[EngineName, LayoutParser] = {}
+
+    @contextmanager
+    def borrowed(self, name: EngineName) -> Iterator[LayoutParser]:
+        """The engine's parser, for one user at a time; a second one gets a fresh one."""
+        with self._lock:
+            parser = self._free.pop(name, None) or body_parser()
+        yield parser
+        with self._lock:
+            self._free[name] = parser
+            if len(self._free) > _MOST_PARSERS:
+                del self._free[next(iter(self._free))]
+
+
 _ERRORS = (
     httpcore.TimeoutException,
     httpcore.NetworkError,
@@ -141,7 +166,7 @@ _STATUSES = {
 }
 
 
-def _reading(name: EngineName, outcome: _Answer | _Failure, at: datetime) -> EngineReading:
+def _reading(name: EngineName, outcome: _Answer | _Failure, at: datetime, parser: LayoutParser) -> EngineReading:
     if isinstance(outcome, _Failure):
         return failed(name, at, outcome.state, outcome.problem)
     if outcome.status in _STATUSES:
@@ -153,7 +178,7 @@ def _reading(name: EngineName, outcome: _Answer | _Failure, at: datetime) -> Eng
     encoding = outcome.headers.get("content-encoding", "identity")
     if encoding != "identity":
         return failed(name, at, EngineState.MALFORMED, f"the body is compressed ({encoding!r}) though that is refused")
-    return read_body(name, outcome.body, at, outcome.headers.get("content-type"))
+    return read_body(name, outcome.body, at, outcome.headers.get("content-type"), parser)
 
 
 def _explain(error: Exception, url: str, seconds: float) -> _Failure:
