@@ -22,7 +22,7 @@ from tidegate.model.reading import (
     Missing,
     Rank,
 )
-from tidegate.observe.body import read_body
+from tidegate.observe.body import body_parser, read_body
 from tidegate.observe.textformat import Limits
 
 _AT = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
@@ -54,10 +54,27 @@ def test_hits_and_queries_are_read_as_a_pair() -> None:
     old = "vllm:gpu_prefix_cache_queries_total 10\nvllm:gpu_prefix_cache_hits_total 5\n"
     new = "vllm:prefix_cache_queries_total 160\nvllm:prefix_cache_hits_total 80\n"
     half = "vllm:prefix_cache_queries_total 160\n"
+    prompts = "vllm:prompt_tokens_total 12\n"
 
-    assert read(old).counters == {(Counter.CACHE_QUERIES, R0): 10.0, (Counter.CACHE_HITS, R0): 5.0}
-    assert read(old + new).counters == {(Counter.CACHE_QUERIES, R0): 160.0, (Counter.CACHE_HITS, R0): 80.0}
-    assert read(old + half).counters == {}
+    assert _lookups(old + prompts) == {Counter.CACHE_QUERIES: 10.0, Counter.CACHE_HITS: 5.0}
+    assert _lookups(old + new + prompts) == {Counter.CACHE_QUERIES: 160.0, Counter.CACHE_HITS: 80.0}
+    assert _lookups(old + half + prompts) == {}
+
+
+def test_lookups_far_below_the_prompt_tokens_are_blocks() -> None:
+    """0.7.3 to 0.8.5 counted blocks of 16 tokens under the name that counts tokens since 0.9.0."""
+    lookups = "vllm:gpu_prefix_cache_queries_total 10\nvllm:gpu_prefix_cache_hits_total 5\n"
+
+    assert _lookups(lookups + "vllm:prompt_tokens_total 165\n") == {
+        Counter.CACHE_BLOCK_QUERIES: 10.0,
+        Counter.CACHE_BLOCK_HITS: 5.0,
+    }
+    assert _lookups(lookups) == {}  # no prompt is through yet: either is possible
+
+
+def _lookups(text: str) -> dict[Counter, float]:
+    names = (Counter.CACHE_QUERIES, Counter.CACHE_HITS, Counter.CACHE_BLOCK_QUERIES, Counter.CACHE_BLOCK_HITS)
+    return {counter: total for (counter, _), total in read(text).counters.items() if counter in names}
 
 
 def test_inter_token_latency_under_its_older_name() -> None:
@@ -94,7 +111,7 @@ def test_requests_turned_away_are_errors() -> None:
         'vllm:admission_rejections_total{reason="max_num_queued_tokens"} 7\n'
     )
 
-    assert read(body).counters == {(Counter.ERRORS, Rank("3")): 13.0}
+    assert read(body).counters == {(Counter.ERRORS, Rank("3")): 13.0, (Counter.ADMISSION_REJECTIONS, R0): 12.0}
 
 
 def test_an_engine_that_counts_no_errors_does_not_have_zero_errors() -> None:
@@ -272,8 +289,6 @@ _SERVER = "python_info 1\nprocess_start_time_seconds 1.7e9\nhttp_requests_total 
         ("vllm:num_requests_running 3", None, EngineState.TRUNCATED, "cut"),
         ("vllm:num_requests_running 3\nvllm:num_req", None, EngineState.TRUNCATED, "cut"),
         ("vllm_num_requests_running 3\n", "application/openmetrics-text", EngineState.TRUNCATED, "cut"),
-        ("sglang:num_running_reqs 3\n", None, EngineState.UNSUPPORTED, "SGLang"),
-        ("sglang_num_running_reqs 3\n", None, EngineState.UNSUPPORTED, "SGLang"),
         ("llamacpp:requests_processing 3\n", None, EngineState.UNSUPPORTED, "llama.cpp"),
         ("vllm_router_processed_requests_total 3\n", None, EngineState.UNSUPPORTED, "behind it"),
         ("vllm:current_qps 3\nvllm:num_requests_running 3\n", None, EngineState.UNSUPPORTED, "behind it"),
@@ -306,7 +321,7 @@ def test_words_of_a_body_are_fit_for_a_log_line() -> None:
 
 def test_a_body_over_the_limit_is_not_read() -> None:
     """22 MB were seen, of one label."""
-    found = read_body(EngineName("e"), b"vllm:num_requests_running 3\n", _AT, limits=Limits(body_bytes=10))
+    found = read_body(EngineName("e"), b"vllm:num_requests_running 3\n", _AT, parser=body_parser(Limits(body_bytes=10)))
 
     assert (found.state, found.gauges) == (EngineState.MALFORMED, {})
     assert "over 10 bytes" in found.problems[0]

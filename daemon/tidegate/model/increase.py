@@ -16,6 +16,19 @@ from tidegate.model.reading import Counter, Distribution, EngineReading, Histogr
 
 _Name = TypeVar("_Name", Counter, Distribution)
 _SAME_START_SECONDS = 1.0
+_EVENTS = frozenset(
+    {
+        Counter.PREEMPTIONS,
+        Counter.ABORTED,
+        Counter.ERRORS,
+        Counter.RETRIES,
+        Counter.HTTP_ERRORS,
+        Counter.ADMISSION_REJECTIONS,
+        Counter.KV_TRANSFER_FAILURES,
+    }
+)
+"""Counters of events that may never happen; some engines show the series with the first one. Its appearance says
+nothing of the others, so it does not make the window partial: the counter alone has no increase yet."""
 
 
 @dataclass(slots=True)
@@ -130,5 +143,6 @@ class _Run:
     def _began_at_zero(self, key: tuple[_Name, Rank]) -> bool:
         if self._all_fresh or key[1] in self._fresh:
             return True
-        self._lose(f"{key[0].value} of rank {key[1]} appeared inside the window")
+        if key[0] not in _EVENTS:
+            self._lose(f"{key[0].value} of rank {key[1]} appeared inside the window")
         return False

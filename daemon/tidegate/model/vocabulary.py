@@ -119,6 +119,8 @@ class Gauge(StrEnum):
     """Of a gateway, the worker's address as rank: 1 when the gateway holds it for healthy, else 0."""
     WORKER_RUNNING = "worker_running"
     """Requests that a gateway has at a worker now."""
+    HELD = "held"
+    """Requests that the engine's own web server holds open, whatever its schedulers say (they may lag behind)."""
 
 
 class Counter(StrEnum):

@@ -6,9 +6,10 @@ from collections.abc import Sequence, Set
 
 from tidegate.model.reading import EngineKind
 from tidegate.observe.engines.dialect import Content, Dialect, JsonDialect
+from tidegate.observe.engines.sglang import SGLANG
 from tidegate.observe.engines.vllm import VLLM
 
-_IN_ORDER: tuple[Dialect, ...] = (VLLM,)
+_IN_ORDER: tuple[Dialect, ...] = (VLLM, SGLANG)
 """Asked in this order: one that passes another engine's series on beside its own stands before that engine."""
 
 DIALECTS: dict[EngineKind, Dialect] = {dialect.kind: dialect for dialect in _IN_ORDER}
@@ -23,7 +24,6 @@ ROUTERS = (
 """Prefixes of (normalised) names; asked before the dialects, for a router may borrow an engine's prefix."""
 
 STRANGERS = (
-    ("sglang_", "SGLang, whose metrics this version does not read"),
     ("trtllm_", "TensorRT-LLM, whose metrics this version does not read"),
     ("nv_inference_", "Triton, whose metrics this version does not read"),
     ("tgi_", "TGI, whose metrics this version does not read"),
