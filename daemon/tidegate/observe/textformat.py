@@ -46,8 +46,7 @@ _TAIL = re.compile(
     r"[ \t\r]*(?:#[ \t]+\{.*)?"  # an exemplar
 )
 _COUNTER_TYPE = re.compile(r"# TYPE (\S+) counter\r?$", re.MULTILINE)
-_END_MARK = "# EOF"
-_END = re.compile(rf"^{_END_MARK}\r?$", re.MULTILINE)
+_END_MARKS = ("# EOF", "# EOF\r")
 
 
 def normalise(name: str) -> str:
@@ -78,11 +77,12 @@ class LayoutParser:
         """Read the samples whose normalised name is wanted; never raises."""
         reader = _Reader(self._wanted, self.limits, self._labels)
         text = reader.decode(body[: self.limits.body_bytes])
-        end = _END.search(text) if _END_MARK in text else None
+        lines = text.split("\n")
+        end = min((lines.index(mark) for mark in _END_MARKS if mark in lines), default=None)
         if end is not None:
-            reader.skip(Skip.AFTER_END, sum(1 for line in text[end.end() :].split("\n") if line.strip()))
-            text = text[: end.start()]
-        reader.read(text.split("\n"))
+            reader.skip(Skip.AFTER_END, sum(1 for line in lines[end + 1 :] if line.strip()))
+            del lines[end:]
+        reader.read(lines)
         samples = reader.settle(self._layouts)
         self._layouts = {name: found.labels for name, found in samples.items()}
         self._labels.forget_beyond(2 * sum(map(len, samples.values())) + _SPARE)
@@ -90,8 +90,8 @@ class LayoutParser:
         whole = len(body) <= self.limits.body_bytes and (
             end is not None or (body.endswith(b"\n") and not _is_openmetrics(text, present, content_type))
         )
-        last = _name_of(text.rstrip().rpartition("\n")[2]) if end is None else ""
-        return Exposition(samples, present, frozenset(reader.spoiled), reader.skipped, last, whole)
+        last = next(filter(str.strip, reversed(lines)), "") if end is None else ""
+        return Exposition(samples, present, frozenset(reader.spoiled), reader.skipped, _name_of(last), whole)
 
 
 _SPARE = 64
