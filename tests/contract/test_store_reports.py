@@ -169,3 +169,13 @@ def test_a_batch_without_reports_only_brings_its_layouts(store: AnyStore, now: d
     layouts, reports = batch(*looks(now, 1))
     assert store.reports.accept(HOST, layouts, [], now).acknowledged == ()
     assert store.reports.accept(HOST, [], reports, now).stored == 1
+
+
+def test_the_series_of_a_layout_are_told_by_its_name(store: AnyStore, now: datetime) -> None:
+    """As they were sent, those too that this version could not name itself; a host knows its own layouts alone."""
+    (layout,), reports = batch(*looks(now, 1))
+    store.reports.accept(HOST, [layout], reports, now)
+    for _ in range(2):  # from the store, then from what it remembers
+        found = store.reports.series(HOST, [layout.id, "0" * 32])
+        assert {name: [key.row() for key in keys] for name, keys in found.items()} == {layout.id: layout.series}
+    assert store.reports.series(HostName("gpu-2"), [layout.id]) == {}

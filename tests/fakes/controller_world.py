@@ -187,7 +187,7 @@ class World:
     def __post_init__(self) -> None:
         now = self.clock.now()
         self.current = Current(self.settings, lambda: self.settings, now)
-        self.head = Head()
+        self.head = Head(timedelta(minutes=15))
         self.state = State(Overview("1.0", now), self.current, Counts())
         self.intake = Intake(self.store.reports, self.store.hosts, self.store.replicas, self.head, self.state)
         self.observer = Observer(self.head, self.store.hosts, self.store.replicas, self.store.decisions, now)

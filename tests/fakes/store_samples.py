@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -37,6 +37,9 @@ class FakeReports:
             self.touched |= touched(row.at)
         kept = [(r.boot_id, r.sequence) for r in reports if (host, r.boot_id, r.sequence) in self.rows]
         return Accepted(ranges(kept), tuple(wanting), len(fresh), len(kept) - len(fresh))
+
+    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, Keys]:
+        return {name: self.layouts[host, name] for name in layouts if (host, name) in self.layouts}
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:
         ordered = sorted((owner, row.at, boot, number, row) for (owner, boot, number), row in self.rows.items())

@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from tidegate.model.reading import HostName, HostReading
 
-SPAN = timedelta(minutes=15)
-MAX_READINGS = 1_000
-"""Per host, whatever its interval is: fifteen minutes at one a second fit, a broken clock cannot fill the memory."""
+AHEAD = timedelta(minutes=5)
+"""A host's clock may be ahead of ours by this much."""
+_AT_LEAST = 1_000
+
+
+def most_readings(span: timedelta) -> int:
+    """How many readings of one host are kept, whatever it sends: one a second, and never less than a thousand."""
+    return max(_AT_LEAST, span // timedelta(seconds=1))
 
 
 class Head:
     """Readings by host, in time order, over the last `span`; safe to use from any thread."""
 
-    def __init__(self, span: timedelta = SPAN, max_readings: int = MAX_READINGS) -> None:
-        self._span, self._max = span, max_readings
+    def __init__(self, span: timedelta, most: int | None = None) -> None:
+        self._span, self._most = span, most_readings(span) if most is None else most
         self._lock = threading.Lock()
         self._hosts: dict[HostName, list[HostReading]] = {}
 
     def add(self, readings: Iterable[HostReading], now: datetime) -> int:
         """Take in readings of any host in any order; answers how many were kept.
 
-        What is older than the span stays in the store alone. The same moment twice is the same reading.
+        What `covers` refuses stays in the store alone. The same moment twice is the same reading.
         """
-        oldest, kept = now - self._span, 0
+        kept = 0
         with self._lock:
             for reading in readings:
-                if reading.at >= oldest:
+                if self.covers(reading.at, now):
                     kept += _put(self._hosts.setdefault(reading.host, []), reading)
-            self._trim(oldest)
+            self._trim(now - self._span)
         return kept
+
+    def covers(self, at: datetime, now: datetime) -> bool:
+        """True for a moment of the recent past; one far ahead is a broken clock's, and would push the true ones out."""
+        return now - self._span <= at <= now + AHEAD
 
     def since(self, since: datetime, until: datetime) -> Mapping[HostName, Sequence[HostReading]]:
         """A copy of every host's readings with since < at <= until, oldest first; hosts without one are left out."""
         with self._lock:
-            found = {name: [r for r in readings if since < r.at <= until] for name, readings in self._hosts.items()}
+            found = {
+                name: readings[bisect_right(readings, since, key=_at) : bisect_right(readings, until, key=_at)]
+                for name, readings in self._hosts.items()
+            }
         return {name: readings for name, readings in found.items() if readings}
 
     def __len__(self) -> int:
@@ -49,7 +61,7 @@ class Head:
         for name in list(self._hosts):
             readings = self._hosts[name]
             del readings[: bisect_left(readings, oldest, key=_at)]
-            del readings[: -self._max]
+            del readings[: -self._most]
             if not readings:
                 del self._hosts[name]
 

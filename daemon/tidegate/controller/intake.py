@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -11,8 +10,8 @@ import structlog
 from tidegate.controller.head import Head
 from tidegate.controller.ports import Hosts, Replicas, Reports
 from tidegate.controller.state import State
-from tidegate.model.reading import HostName, HostReading
-from tidegate.model.series import SeriesKey, flatten, layout_id, unflatten
+from tidegate.model.reading import HostName
+from tidegate.model.series import unflatten
 from tidegate.model.vector import decode
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.errors import Transient
@@ -24,10 +23,6 @@ CLOCK_TOLERANCE = timedelta(seconds=30)
 """A host's clock may be off by this much before its reports are stamped anew."""
 _TRANSIT_REAL_SECONDS = 2.0
 """What a message may take on its way; under a played clock this is more than the tolerance."""
-_MOMENT = timedelta(microseconds=1)
-_MAX_LAYOUTS = 4096
-
-Keys = tuple[SeriesKey, ...]
 
 
 class Intake:
@@ -36,8 +31,6 @@ class Intake:
     def __init__(self, reports: Reports, hosts: Hosts, replicas: Replicas, head: Head, state: State) -> None:
         self._reports, self._hosts, self._replicas = reports, hosts, replicas
         self._head, self._state = head, state
-        self._lock = threading.Lock()
-        self._layouts: dict[tuple[HostName, str], Keys] = {}
 
     def take(self, host: HostName, batch: Batch, clock: Clock) -> Answer:
         """Store the batch and answer it; raises ValueError (nothing stored) when a vector does not fit its layout."""
@@ -52,7 +45,7 @@ class Intake:
         self._state.counts.reports("stored", accepted.stored)
         self._state.counts.reports("duplicate", accepted.duplicates)
         self._note_offset(host, offset)
-        self._feed(host, batch, [report for report in reports if report.layout not in accepted.need_layouts], now)
+        self._feed(host, reports, now)
         if batch.state is not None:
             self._hosts.seen(host, batch.state, now)
         return Answer(
@@ -70,38 +63,17 @@ class Intake:
         else:
             self._state.offsets.pop(host, None)
 
-    def _feed(self, host: HostName, batch: Batch, reports: Sequence[Report], now: datetime) -> None:
-        with self._lock:
-            if len(self._layouts) > _MAX_LAYOUTS:
-                self._layouts.clear()
-            for layout in batch.layouts:
-                self._layouts[host, layout.id] = tuple(SeriesKey(*row) for row in layout.series)
-        self._head.add(self._readings(host, reports), now)
-
-    def _readings(self, host: HostName, reports: Sequence[Report]) -> Iterator[HostReading]:
-        unknown: list[Report] = []
-        for report in reports:
-            keys = self._layouts.get((host, report.layout))
-            if keys is None:
-                unknown.append(report)
-            else:
-                yield unflatten(host, _at(report), keys, decode(report.vector()))
-        if unknown:
-            yield from self._stored(host, unknown)
-
-    def _stored(self, host: HostName, reports: Sequence[Report]) -> Iterator[HostReading]:
-        """The readings of reports whose layouts only the store knows, from there; their layouts are learnt on the way.
-
-        Happens once a layout after a start: the agent sends a layout only when it is new.
-        """
-        moments = [_at(report) for report in reports]
-        wanted = {report.layout for report in reports}
-        for reading in self._reports.readings(min(moments), max(moments) + _MOMENT, host):
-            keys, _ = flatten(reading)
-            if (name := layout_id(keys)) in wanted:
-                with self._lock:
-                    self._layouts[host, name] = keys
-            yield reading
+    def _feed(self, host: HostName, reports: Sequence[Report], now: datetime) -> None:
+        recent = [report for report in reports if self._head.covers(_at(report), now)]
+        series = self._reports.series(host, {report.layout for report in recent})
+        self._head.add(
+            [
+                unflatten(host, _at(report), series[report.layout], decode(report.vector()))
+                for report in recent
+                if report.layout in series
+            ],
+            now,
+        )
 
 
 def clock_offset(sent_at: float, now: datetime, tolerance: timedelta) -> timedelta:

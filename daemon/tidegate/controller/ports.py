@@ -5,7 +5,7 @@ Every write is one transaction and idempotent: after a crash the same call again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, ReplicaRecord
+from tidegate.model.series import SeriesKey
 from tidegate.model.usage import Holding, TokenUsage
 from tidegate.wire import Accepted, Desired, HostRecord, HostState, Layout, Report
 
@@ -47,6 +48,10 @@ class Reports(Protocol):
 
         Raises ValueError (nothing stored) when a vector's length does not fit its layout.
         """
+        ...
+
+    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, tuple[SeriesKey, ...]]:
+        """The series of these layouts, by id; one that is not stored is left out."""
         ...
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterable[HostReading]:

@@ -17,7 +17,7 @@ from tidegate.controller.costs import Costs
 from tidegate.controller.current import Current
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.first_token import ensure_operator_token
-from tidegate.controller.head import SPAN, Head
+from tidegate.controller.head import AHEAD, Head
 from tidegate.controller.intake import Intake
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.look import Observer
@@ -46,8 +46,8 @@ _log = structlog.get_logger()
 
 _WATCH_EVERY = timedelta(seconds=5)
 """How often the embedded database is looked after; real time, whatever clock is played."""
-_AHEAD = timedelta(minutes=5)
-"""A host's clock may be ahead by this much in what is stored."""
+_VIEWS_KEPT = 2
+"""How many view windows of readings stay in memory: one, and what comes in while a tick looks at it."""
 
 
 def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycle: Lifecycle) -> None:
@@ -130,8 +130,9 @@ def _build(current: Current, store: Store, clock: Clock) -> _Controller:
     """Everything over the store, not yet running; raises Transient while the database is away."""
     now, settings = clock.now(), current.settings
     ensure_operator_token(settings.controller.state_dir, store.users, now)
-    head = Head()
-    kept = head.add(store.reports.readings(now - SPAN, now + _AHEAD), now)
+    span = _VIEWS_KEPT * settings.controller.view_window
+    head = Head(span)
+    kept = head.add(store.reports.readings(now - span, now + AHEAD), now)
     epoch = store.replicas.new_epoch(now)
     _log.info("recent past read", readings=kept, epoch=epoch)
     state = State(Overview(__version__, now, epoch=epoch), current, Counts())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from threading import Lock
@@ -14,7 +15,8 @@ from tidegate.model.series import SeriesKey
 from tidegate.store.admission import Keys
 from tidegate.store.schema import layout
 
-_CACHED = 4096
+_MOST_SERIES = 2_000_000
+"""That are remembered: some 200 MB. Beyond it everything is read again when it is asked for."""
 _REFRESH = timedelta(hours=6)
 """How often a layout in use is noted as such: often enough for any retention."""
 
@@ -55,14 +57,18 @@ class Layouts:
     def load(self, connection: Connection, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Keys]:
         """The series of each (host, layout id)."""
         pairs = set(wanted)
-        cached = self._known  # replaced, never changed: other threads read it without a lock
-        known = {pair: cached[pair] for pair in pairs & cached.keys()}
+        known = self.known(pairs)
         found = _read(connection, pairs - known.keys())
-        with self._lock:
-            if len(self._known) > _CACHED:
-                self._known = {}
-            self._known = self._known | found
+        if found:
+            with self._lock:
+                together = self._known | found
+                self._known = together if sum(map(len, together.values())) <= _MOST_SERIES else found
         return known | found
+
+    def known(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Keys]:
+        """Those of the layouts that are remembered."""
+        known = self._known  # replaced, never changed: other threads read it without a lock
+        return {pair: known[pair] for pair in wanted if pair in known}
 
 
 def _read(connection: Connection, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Keys]:
@@ -71,4 +77,8 @@ def _read(connection: Connection, pairs: Collection[tuple[str, str]]) -> dict[tu
     query = select(layout.c.host, layout.c.id, layout.c.series).where(
         tuple_(layout.c.host, layout.c.id).in_(list(pairs))
     )
-    return {(row.host, row.id): tuple(SeriesKey(*key) for key in row.series) for row in connection.execute(query)}
+    # Interned: thousands of keys are made of the same few words.
+    return {
+        (row.host, row.id): tuple(SeriesKey(*map(sys.intern, key)) for key in row.series)
+        for row in connection.execute(query)
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -32,9 +32,9 @@ _log = structlog.get_logger()
 class StoredReports:
     """Implements the port `Reports`; safe for many threads and several controllers."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, layouts: Layouts) -> None:
         self._database = database
-        self._layouts = Layouts()
+        self._layouts = layouts
         self._present: frozenset[date] = frozenset()
 
     def accept(
@@ -72,6 +72,15 @@ class StoredReports:
         if unsure:
             partitions.ensure(self._database, unsure)
             self._present = frozenset(day for day in self._present | days if day >= today)
+
+    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, Keys]:
+        """The series of these layouts, by id; one that is not stored is left out."""
+        pairs = {(host, name) for name in layouts}
+        found: Mapping[tuple[str, str], Keys] = self._layouts.known(pairs)
+        if len(found) < len(pairs):
+            with self._database.begin() as connection:
+                found = self._layouts.load(connection, pairs)
+        return {name: keys for (_, name), keys in found.items()}
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:
         """Stored readings with since <= at < until, by host, then by time; read in pages, no transaction held open."""

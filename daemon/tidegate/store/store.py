@@ -6,6 +6,7 @@ from tidegate.store.alerts import StoredAlerts
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
 from tidegate.store.hosts import StoredHosts, StoredUsers
+from tidegate.store.layouts import Layouts
 from tidegate.store.replicas import StoredReplicas
 from tidegate.store.reports import StoredReports
 from tidegate.store.retention import Retention
@@ -17,11 +18,12 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.reports = StoredReports(database)
+        layouts = Layouts()
+        self.reports = StoredReports(database, layouts)
         self.hosts = StoredHosts(database)
         self.users = StoredUsers(database)
         self.replicas = StoredReplicas(database)
         self.decisions = StoredDecisions(database)
-        self.usage = StoredUsage(database)
+        self.usage = StoredUsage(database, layouts)
         self.alerts = StoredAlerts(database)
         self.retention = Retention(database)

@@ -28,9 +28,9 @@ _ROUNDS = 40
 class StoredUsage:
     """Implements the port `Usage`; several controllers may share the work."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, layouts: Layouts) -> None:
         self._database = database
-        self._layouts = Layouts()
+        self._layouts = layouts
 
     def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
         """Work out every touched bucket, oldest first; returns how many buckets that were. Bounded per call.
