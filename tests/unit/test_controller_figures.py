@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,7 +16,7 @@ from tidegate.controller.hostview import Freshness, Sources
 from tidegate.model.decision import Decision
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.policy import Mode
-from tidegate.model.reading import EngineReading, EngineState, Gap, Missing
+from tidegate.model.reading import EngineName, EngineReading, EngineState, Gap, Missing
 from tidegate.wire import HostRecord
 
 NOON = datetime.fromisoformat("2026-11-25T12:00:00+00:00")
@@ -24,7 +24,10 @@ FRESH = Freshness(view_window=timedelta(seconds=60), stale_after=timedelta(secon
 
 
 def report_of(
-    *replicas: Sequence[EngineReading], gpus: Sequence[float] = (), cost: Decimal | Missing | None = None
+    *replicas: Sequence[EngineReading],
+    gpus: Sequence[float] = (),
+    cost: Decimal | Missing | None = None,
+    states: Mapping[str, ReplicaState] | None = None,
 ) -> PoolReport:
     """The burst pool's report over replicas burst-1, burst-2, ..., each with its readings, ten seconds apart."""
     records = [record(f"burst-{number}", slot=number - 1) for number in range(1, len(replicas) + 1)]
@@ -34,8 +37,8 @@ def report_of(
         reading(H2, at, [replace(found[step], at=at) for found in replicas if step < len(found)], gpus)
         for step, at in enumerate(times)
     ]
-    states = {found.id: ReplicaState.READY for found in records}
-    host = HostRecord(H2, NOON, host_state(4, replicas=states), revoked=False)
+    seen = {str(found.id): ReplicaState.READY for found in records} | dict(states or {})
+    host = HostRecord(H2, NOON, host_state(4, replicas=seen), revoked=False)
     gathered = gather(Sources([host], {H2: readings}, records), fleet_policy(), FRESH, NOON)
     costs = {} if cost is None else {BURST: cost}
     return next(r for r in pool_reports(gathered, [], fleet_policy(), costs, NOON) if r.figures.pool == BURST)
@@ -55,7 +58,7 @@ def test_the_hit_rate_is_hits_over_lookups_of_all_replicas() -> None:
     assert report_of(good, bad).figures.kv_cache_hit_rate == pytest.approx(0.09)
 
 
-def test_tokens_per_gpu_are_prompt_and_generated_tokens_over_the_gpus_of_ready_replicas() -> None:
+def test_tokens_per_gpu_are_prompt_and_generated_tokens_over_the_gpus_of_the_replicas_that_serve() -> None:
     """Two replicas of one GPU, 300 + 100 tokens in ten seconds between them: 20 tokens a GPU and second."""
     one = [
         engine("burst-1", NOON, prompt_tokens=0.0, generation_tokens=0.0),
@@ -68,6 +71,41 @@ def test_tokens_per_gpu_are_prompt_and_generated_tokens_over_the_gpus_of_ready_r
     assert figures.prompt_tokens_per_second == pytest.approx(30.0)
     assert figures.generation_tokens_per_second == pytest.approx(10.0)
     assert figures.tokens_per_gpu_per_second == pytest.approx(20.0)
+
+
+def test_a_leaving_replica_holds_its_gpu_while_it_serves() -> None:
+    """What it serves is counted, so its GPU is: else each drain would look like a gain."""
+    busy = [
+        engine("burst-1", NOON, prompt_tokens=0.0, generation_tokens=0.0),
+        engine("burst-1", NOON, prompt_tokens=300.0, generation_tokens=100.0),
+    ]
+    leaving = [replace(found, engine=EngineName("burst-2")) for found in busy]
+
+    found = report_of(busy, leaving, states={"burst-2": ReplicaState.DRAINING}).figures
+
+    assert (found.ready, found.leaving, found.gpus) == (1, 1, 2)
+    assert found.tokens_per_gpu_per_second == pytest.approx(40.0)
+
+
+def test_a_rate_of_which_one_replica_is_missing_says_so() -> None:
+    """Its tokens are not known; they are not taken for none."""
+    known = [engine("burst-1", NOON, prompt_tokens=0.0), engine("burst-1", NOON, prompt_tokens=300.0)]
+    silent = [engine("burst-2", NOON, EngineState.UNREACHABLE)] * 2
+
+    found = report_of(known, silent)
+
+    assert found.figures.prompt_tokens_per_second == pytest.approx(30.0)
+    assert found.gaps["prompt_tokens_per_second"] == "1 of 2 replicas missing (one_scrape)"
+
+
+def test_a_hit_rate_is_never_above_one() -> None:
+    """Some releases count a retried lookup's hits twice."""
+    twice = [
+        engine("burst-1", NOON, cache_hits=0.0, cache_queries=0.0),
+        engine("burst-1", NOON, cache_hits=120.0, cache_queries=100.0),
+    ]
+
+    assert report_of(twice).figures.kv_cache_hit_rate == 1.0
 
 
 def test_a_restart_inside_the_window_gives_no_negative_rate() -> None:

@@ -46,7 +46,7 @@ def _observed(record: ReplicaRecord, status: ReplicaStatus, view: HostView) -> R
     if status.state is ReplicaState.FAILED and record.want in _UNWANTED:
         return ReplicaState.STOPPED
     if status.state in _COMING:
-        readings = view.engine_readings(view.engine_of(record))
+        readings = view.engine(record).readings
         if readings and readings[-1].state is EngineState.READY:
             return ReplicaState.READY
     return status.state
@@ -126,7 +126,7 @@ def _advance_unmanaged(record: ReplicaRecord, view: HostView, now: datetime) -> 
 
 def _unmanaged_state(record: ReplicaRecord, engine: EngineStatus, view: HostView) -> tuple[ReplicaState, str]:
     """One failed scrape says little about an engine; none that succeeded in the whole window says that it is down."""
-    readings = view.engine_readings(view.engine_of(record))
+    readings = view.engine(record).readings
     states = [reading.state for reading in readings] or [_engine_state(engine.state)]
     if states[-1] is EngineState.READY:
         return ReplicaState.READY, ""

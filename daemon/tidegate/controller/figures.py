@@ -1,7 +1,7 @@
 """Each pool's figures at one tick: sums over sums, rates from increases, quantiles from summed buckets. Pure.
 
-Tokens per GPU and second are prompt plus generation tokens over the GPUs of the ready replicas: what the pool served
-for what it held.
+Tokens per GPU and second are prompt plus generation tokens over the GPUs of the replicas that serve, leaving ones
+included: what the pool served for what it held.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from datetime import datetime
 from decimal import Decimal
 
 from tidegate.controller.gather import Gathered
-from tidegate.controller.hostview import HostView
-from tidegate.controller.signals import engine_gap, gpu_indices, gpu_mean
+from tidegate.controller.hostview import EngineView, HostView
+from tidegate.controller.signals import gpu_indices, gpu_mean
 from tidegate.model.decision import Decision
 from tidegate.model.fleet import LEAVING_STATES, STARTING_STATES, PoolName, ReplicaState
 from tidegate.model.policy import FleetPolicy
-from tidegate.model.reading import Counter, Distribution, EngineReading, Gap, Gauge, Histogram, Missing, Number
+from tidegate.model.reading import Counter, Distribution, Gap, Gauge, Histogram, Missing, Number
 from tidegate.model.records import PoolFigures, ReplicaRecord
-from tidegate.model.window import EngineWindow, engine_window, gauge, quantile, ratio
+from tidegate.model.window import EngineWindow, gauge, hit_rate, quantile
 
 _SERVING = LEAVING_STATES | {ReplicaState.READY}
 _QUANTILES = (
@@ -39,12 +39,10 @@ class PoolReport:
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """One serving replica's window."""
+    """One serving replica over the view window."""
 
-    record: ReplicaRecord
-    newest: EngineReading | None
-    window: EngineWindow | Missing
-    gap: Gap | None
+    gpus: int
+    view: EngineView
     utilization: Number
 
 
@@ -70,7 +68,7 @@ def pool_reports(
         gaps = {key: value.why.value for key, value in numbers.items() if isinstance(value, Missing)} | gaps
         figures = _figures(PoolFigures(now, name, pool.service, *_counts(records), 0), numbers)
         target = targets.get(name, figures.ready + figures.starting)
-        gpus = sum(record.gpu_count for record in records if record.state is ReplicaState.READY)
+        gpus = sum(record.gpu_count for record in records if record.state in _SERVING)
         reports.append(PoolReport(replace(figures, target=target, gpus=gpus), gaps))
     return tuple(reports)
 
@@ -109,16 +107,10 @@ def _cost(cost: Decimal | Missing) -> Number:
 
 
 def _engine(record: ReplicaRecord, view: HostView) -> _Engine:
-    readings = view.engine_readings(view.engine_of(record)) if view.heard else ()
-    if not readings:
-        return _Engine(record, None, Missing(Gap.STALE), Gap.STALE, Missing(Gap.STALE))
-    return _Engine(
-        record,
-        readings[-1],
-        engine_window(readings),
-        engine_gap(view.readings[-1], readings),
-        gpu_mean(view.readings, gpu_indices(record, view)),
-    )
+    seen = view.engine(record)
+    if not view.heard or not seen.readings:
+        return _Engine(record.gpu_count, EngineView((), Missing(Gap.STALE), Gap.STALE), Missing(Gap.STALE))
+    return _Engine(record.gpu_count, seen, gpu_mean(view.readings, gpu_indices(record, view)))
 
 
 def _numbers(engines: Sequence[_Engine]) -> tuple[dict[str, Number], dict[str, str]]:
@@ -128,9 +120,9 @@ def _numbers(engines: Sequence[_Engine]) -> tuple[dict[str, Number], dict[str, s
         "queue_depth": _total(engines, Gauge.QUEUE_DEPTH, "queue_depth", gaps),
         "kv_cache_usage": _mean(_gauges(engines, Gauge.KV_CACHE_USAGE), "kv_cache_usage", gaps),
         "gpu_utilization": _mean([engine.utilization for engine in engines], "gpu_utilization", gaps),
-        "kv_cache_hit_rate": ratio(_increase(engines, Counter.CACHE_HITS), _increase(engines, Counter.CACHE_QUERIES)),
-        "prompt_tokens_per_second": _rate(engines, Counter.PROMPT_TOKENS),
-        "generation_tokens_per_second": _rate(engines, Counter.GENERATION_TOKENS),
+        "kv_cache_hit_rate": hit_rate(_increases(engines, (Counter.CACHE_HITS, Counter.CACHE_QUERIES))),
+        "prompt_tokens_per_second": _rate(engines, Counter.PROMPT_TOKENS, "prompt_tokens_per_second", gaps),
+        "generation_tokens_per_second": _rate(engines, Counter.GENERATION_TOKENS, "generation_tokens_per_second", gaps),
     }
     for name, which, q in _QUANTILES:
         numbers[name] = _quantile(engines, which, q, name, gaps)
@@ -143,9 +135,7 @@ def _numbers(engines: Sequence[_Engine]) -> tuple[dict[str, Number], dict[str, s
 
 def _gauges(engines: Sequence[_Engine], which: Gauge) -> list[Number]:
     return [
-        Missing(engine.gap or Gap.NOT_REPORTED)
-        if engine.gap is not None or engine.newest is None
-        else gauge(engine.newest, which)
+        gauge(engine.view.readings[-1], which) if engine.view.gap is None else Missing(engine.view.gap)
         for engine in engines
     ]
 
@@ -173,24 +163,31 @@ def _first_gap(cells: Iterable[Number]) -> Missing:
 
 
 def _windows(engines: Sequence[_Engine]) -> list[EngineWindow]:
-    return [engine.window for engine in engines if isinstance(engine.window, EngineWindow)]
+    return [engine.view.window for engine in engines if isinstance(engine.view.window, EngineWindow)]
 
 
-def _increase(engines: Sequence[_Engine], counter: Counter) -> float | None:
-    found = [window.increases[counter] for window in _windows(engines) if counter in window.increases]
-    return sum(found) if found else None
+def _increases(engines: Sequence[_Engine], counters: Iterable[Counter]) -> dict[Counter, float]:
+    totals: dict[Counter, float] = {}
+    for window in _windows(engines):
+        for counter in counters:
+            if counter in window.increases:
+                totals[counter] = totals.get(counter, 0.0) + window.increases[counter]
+    return totals
 
 
-def _rate(engines: Sequence[_Engine], counter: Counter) -> Number:
+def _rate(engines: Sequence[_Engine], counter: Counter, name: str, gaps: dict[str, str]) -> Number:
     """The sum of each replica's own rate: their windows need not be equally long."""
-    rates = [
-        window.increases[counter] / window.seconds
-        for window in _windows(engines)
-        if counter in window.increases and window.seconds > 0
-    ]
-    if rates:
-        return sum(rates)
-    return _first_gap([engine.window for engine in engines if isinstance(engine.window, Missing)])
+    cells = [_own_rate(engine.view.window, counter) for engine in engines]
+    known = _known(cells, name, gaps)
+    return sum(known) if known else _first_gap(cells)
+
+
+def _own_rate(window: EngineWindow | Missing, counter: Counter) -> Number:
+    if isinstance(window, Missing):
+        return window
+    if counter not in window.increases or window.seconds <= 0:
+        return Missing(Gap.NOT_REPORTED)
+    return window.increases[counter] / window.seconds
 
 
 def _quantile(engines: Sequence[_Engine], which: Distribution, q: float, name: str, gaps: dict[str, str]) -> Number:
@@ -210,7 +207,7 @@ def _quantile(engines: Sequence[_Engine], which: Distribution, q: float, name: s
 def _per_gpu(engines: Sequence[_Engine], numbers: Mapping[str, Number]) -> Number:
     rates = [numbers["prompt_tokens_per_second"], numbers["generation_tokens_per_second"]]
     known = [rate for rate in rates if isinstance(rate, float)]
-    gpus = sum(engine.record.gpu_count for engine in engines if engine.record.state is ReplicaState.READY)
+    gpus = sum(engine.gpus for engine in engines)
     if len(known) < len(rates):
         return _first_gap(rates)
     return sum(known) / gpus if gpus else Missing(Gap.NOT_REPORTED)

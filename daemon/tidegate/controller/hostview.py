@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from tidegate.controller.ports import HostRecord
 from tidegate.model.fleet import ReplicaId
-from tidegate.model.reading import EngineName, EngineReading, HostName, HostReading
+from tidegate.model.reading import EngineName, EngineReading, Gap, HostName, HostReading, Missing
 from tidegate.model.records import ReplicaRecord
+from tidegate.model.window import EngineWindow, engine_window, state_gap
 from tidegate.wire import EngineStatus, HostState, ReplicaStatus
 
 
@@ -24,6 +25,20 @@ class Freshness:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineView:
+    """One engine over the view window: worked out once a tick, for states, signals and figures alike."""
+
+    readings: Sequence[EngineReading]
+    """Oldest first."""
+    window: EngineWindow | Missing
+    gap: Gap | None
+    """Why nothing can be said of it now; None when it can."""
+
+
+_NEVER_SEEN = EngineView((), Missing(Gap.ONE_SCRAPE), Gap.NOT_REPORTED)
+
+
+@dataclass(frozen=True, slots=True)
 class HostView:
     """A host: `state` is what it said last, `heard` whether that is recent enough to count as now."""
 
@@ -35,23 +50,23 @@ class HostView:
     confirmed: bool = False
     """True when the host has taken in everything that is wanted of it now."""
     replicas: Mapping[str, ReplicaStatus] = field(default_factory=dict)
+    engines: Mapping[EngineName, EngineView] = field(default_factory=dict)
 
     def own_engines(self) -> Sequence[EngineStatus]:
         """The engines that the operator runs himself."""
         return [engine for engine in self.state.engines if not engine.replica_id]
 
-    def engine_of(self, record: ReplicaRecord) -> EngineName:
-        """The name under which the host reports this replica's engine."""
+    def engine(self, record: ReplicaRecord) -> EngineView:
+        """The replica's engine; one without readings when the host reports none."""
+        return self.engines.get(self._engine_name(record), _NEVER_SEEN)
+
+    def _engine_name(self, record: ReplicaRecord) -> EngineName:
         if not record.managed:
             return EngineName(record.id.removeprefix(f"{self.name}/"))
         for engine in self.state.engines:
             if engine.replica_id == record.id:
                 return EngineName(engine.name)
         return EngineName(record.id)
-
-    def engine_readings(self, engine: EngineName) -> Sequence[EngineReading]:
-        """The engine's readings of the window, oldest first; empty when there is none."""
-        return [found for reading in self.readings for found in reading.engines if found.engine == engine]
 
 
 def unmanaged_id(host: HostName, engine: str) -> ReplicaId:
@@ -79,12 +94,30 @@ def host_views(sources: Sources, freshness: Freshness, now: datetime) -> dict[Ho
 def _view(record: HostRecord, sources: Sources, freshness: Freshness, now: datetime) -> HostView:
     state = record.state or HostState()
     heard = record.state is not None and record.last_seen is not None
-    wanted = sources.wanted.get(record.name)
+    wanted, readings = sources.wanted.get(record.name), sources.readings.get(record.name, ())
     return HostView(
         name=record.name,
         heard=heard and record.last_seen is not None and now - record.last_seen <= freshness.stale_after,
         state=state,
-        readings=sources.readings.get(record.name, ()),
+        readings=readings,
         confirmed=wanted is not None and (state.desired_epoch, state.desired_revision) >= wanted,
         replicas={status.replica_id: status for status in state.replicas},
+        engines=_engine_views(readings),
     )
+
+
+def _engine_views(readings: Sequence[HostReading]) -> dict[EngineName, EngineView]:
+    found: dict[EngineName, list[EngineReading]] = {}
+    for reading in readings:
+        for engine in reading.engines:
+            found.setdefault(engine.engine, []).append(engine)
+    newest = {engine.engine for engine in readings[-1].engines} if readings else set()
+    return {name: _engine_view(seen, present=name in newest) for name, seen in found.items()}
+
+
+def _engine_view(readings: Sequence[EngineReading], *, present: bool) -> EngineView:
+    window = engine_window(readings)
+    if not present:
+        return EngineView(readings, window, Gap.NOT_REPORTED)
+    frozen = isinstance(window, EngineWindow) and not window.progressing  # a gauge that stands still is no value
+    return EngineView(readings, window, Gap.STALE if frozen else state_gap(readings[-1].state))

@@ -24,11 +24,15 @@ def free_slots(
     """
     if not pool.flavour.template:
         return ()
+    held: dict[HostName, list[ReplicaRecord]] = {}
+    for record in records:
+        held.setdefault(record.host, []).append(record)
     places: list[Slot] = []
     for name in pool.flavour.hosts:
         host, view = hosts.get(name), views.get(name)
         if host is not None and view is not None and view.heard and not nameless_engines(view):
-            places += [slot for slot in _slots(host, pool.gpus_per_replica) if _is_free(slot, view, records)]
+            taken = held.get(name, ())
+            places += [slot for slot in _slots(host, pool.gpus_per_replica) if _is_free(slot, view, taken)]
     return tuple(places)
 
 
@@ -37,8 +41,6 @@ def nameless_engines(view: HostView) -> list[str]:
 
     A host with one offers no place: a replica started on a GPU in use takes both down.
     """
-    if len(view.own_engines()) == 0:
-        return []
     return [engine.name for engine in view.own_engines() if engine.gpus > 0 and not engine.gpu_indices]
 
 
@@ -50,7 +52,7 @@ def _slots(host: HostPolicy, width: int) -> list[Slot]:
 
 
 def _is_free(slot: Slot, view: HostView, records: Sequence[ReplicaRecord]) -> bool:
-    if any(_collides(slot, record) for record in records if record.host == slot.host):
+    if any(_collides(slot, record) for record in records):
         return False
     gpus = frozenset(slot.gpus)
     if any(gpus & frozenset(engine.gpu_indices) for engine in view.own_engines()):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from tidegate.controller.hostview import Freshness, HostView
+from tidegate.controller.hostview import EngineView, Freshness, HostView
 from tidegate.model.fleet import Idle, Signal, SignalName, Value
-from tidegate.model.reading import EngineName, EngineReading, Gap, Gauge, HostReading, Missing, Number
+from tidegate.model.reading import Gap, Gauge, HostReading, Missing, Number
 from tidegate.model.records import ReplicaRecord
-from tidegate.model.window import EngineWindow, engine_window, gauge, state_gap
+from tidegate.model.window import gauge
 
 _GAUGES = {
     SignalName.RUNNING: Gauge.RUNNING,
@@ -31,38 +31,25 @@ def replica_signals(
     if not view.readings or now - view.readings[-1].at > freshness.stale_after:
         return dict.fromkeys(SignalName, Missing(Gap.STALE if view.readings else Gap.NOT_REPORTED))
     age = max(timedelta(), now - view.readings[-1].at)
-    signals: dict[SignalName, Signal] = dict(_engine_signals(view, view.engine_of(record), age))
+    signals: dict[SignalName, Signal] = dict(_engine_signals(view.engine(record), age))
     signals[SignalName.GPU_UTILIZATION] = _signal(gpu_mean(view.readings, gpu_indices(record, view)), age)
     return signals
 
 
-def _engine_signals(view: HostView, engine: EngineName, age: timedelta) -> Mapping[SignalName, Signal]:
-    readings = view.engine_readings(engine)
-    gap = engine_gap(view.readings[-1], readings)
-    if gap is not None:
-        return dict.fromkeys(_GAUGES, Missing(gap))
-    signals = {name: _signal(gauge(readings[-1], which), age) for name, which in _GAUGES.items()}
-    if _idle(readings):
+def _engine_signals(engine: EngineView, age: timedelta) -> Mapping[SignalName, Signal]:
+    if engine.gap is not None:
+        return dict.fromkeys(_GAUGES, Missing(engine.gap))
+    signals = {name: _signal(gauge(engine.readings[-1], which), age) for name, which in _GAUGES.items()}
+    if _idle(engine):
         signals[SignalName.RUNNING] = signals[SignalName.WAITING] = Idle(age)
     return signals
 
 
-def engine_gap(newest: HostReading, readings: Sequence[EngineReading]) -> Gap | None:
-    """Why nothing can be said of an engine now; None when it can. A frozen gauge is stale, not a value."""
-    if not readings or all(found.engine != readings[-1].engine for found in newest.engines):
-        return Gap.NOT_REPORTED
-    window = engine_window(readings)
-    if isinstance(window, EngineWindow) and not window.progressing:
-        return Gap.STALE
-    return state_gap(readings[-1].state)
-
-
-def _idle(readings: Sequence[EngineReading]) -> bool:
+def _idle(engine: EngineView) -> bool:
     """Nothing ran, nothing waited and no counter moved in the whole window."""
-    window = engine_window(readings)
-    if isinstance(window, Missing) or any(increase > 0 for increase in window.increases.values()):
+    if isinstance(engine.window, Missing) or any(increase > 0 for increase in engine.window.increases.values()):
         return False
-    asked = [gauge(reading, which) for reading in readings for which in (Gauge.RUNNING, Gauge.QUEUE_DEPTH)]
+    asked = [gauge(reading, which) for reading in engine.readings for which in (Gauge.RUNNING, Gauge.QUEUE_DEPTH)]
     return all(value == 0.0 for value in asked)
 
 

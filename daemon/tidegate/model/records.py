@@ -46,7 +46,7 @@ class PoolFigures:
     leaving: int
     target: int
     gpus: int = 0
-    """GPUs of the ready replicas: what tokens per GPU are taken over."""
+    """GPUs of the replicas that serve, leaving ones included: what tokens per GPU are taken over."""
     running: float | None = None
     queue_depth: float | None = None
     gpu_utilization: float | None = None
