@@ -184,12 +184,17 @@ def compare(witness: Witness, seen: list[tuple[float, dict[str, Any]]]) -> dict[
         verdict[name] = f"{len(errors)} ticks, error median {statistics.median(errors):.2%}, worst {max(errors):.2%}"
         assert statistics.median(errors) <= tolerance, verdict
     for name, gauge in (("running", "running"), ("queue_depth", "waiting")):
-        inside = 0
-        for at, figures in seen:
-            low, high = witness.around(gauge, at - INTERVAL, INTERVAL + 1.5)
-            inside += low <= figures[name] <= high
-        verdict[name] = f"{inside} of {len(seen)} ticks within what the engine showed around them"
-        assert inside >= 0.95 * len(seen), verdict
+        # A gauge moves with every step of the engine: what Tidegate says is one of its values in the last two
+        # intervals, and over the whole run the means are the same.
+        spans = [witness.around(gauge, at - INTERVAL, INTERVAL + 2) for at, _ in seen]
+        inside = sum(min(span) <= figures[name] <= max(span) for (_, figures), span in zip(seen, spans, strict=True))
+        said = statistics.mean(figures[name] for _, figures in seen)
+        true = statistics.mean(value for span in spans for value in span)
+        verdict[name] = (
+            f"{inside} of {len(seen)} ticks within the engine's own range, mean {said:.2f} against {true:.2f}"
+        )
+        assert inside >= 0.9 * len(seen), verdict
+        assert abs(said - true) <= 0.1 * true + 0.5, verdict
     return verdict
 
 
@@ -204,13 +209,13 @@ def test_stopping_freezing_and_starting_are_each_told_by_name(engine: Engine, si
         assert "stalled" in site.page()
         assert site.status()["pools"][0]["figures"]["queue_depth"] is None
         engine.signal_core(signal.SIGCONT)
-        took["ready (core thawed)"] = eventually(lambda: site.told().startswith("ready: "), "ready again", 90)
+        took["ready (core thawed)"] = eventually(lambda: site.told() == "ready: ", "ready again", 90)
 
         engine.signal_all(signal.SIGSTOP)
         took["hanging (all frozen)"] = eventually(lambda: "hanging" in site.told(), "hanging is told", 90)
         assert "hanging" in site.page()
         engine.signal_all(signal.SIGCONT)
-        took["ready (all thawed)"] = eventually(lambda: site.told().startswith("ready: "), "ready again", 90)
+        took["ready (all thawed)"] = eventually(lambda: site.told() == "ready: ", "ready again", 90)
     finally:
         load.stop()
 
@@ -218,7 +223,7 @@ def test_stopping_freezing_and_starting_are_each_told_by_name(engine: Engine, si
     took["unreachable (stopped)"] = eventually(lambda: "unreachable" in site.told(), "unreachable is told", 90)
     assert "unreachable" in site.page()
     engine.start()
-    took["ready (started again)"] = eventually(lambda: site.told().startswith("ready: "), "ready again", 90)
+    took["ready (started again)"] = eventually(lambda: site.told() == "ready: ", "ready again", 90)
     print("\n" + "\n".join(f"{name:28} told after {seconds:5.1f} s" for name, seconds in took.items()))
 
 
