@@ -6,35 +6,41 @@ from collections.abc import Sequence, Set
 
 from tidegate.model.reading import EngineKind
 from tidegate.observe.engines.dialect import Content, Dialect, JsonDialect
+from tidegate.observe.engines.dynamo import DYNAMO, DYNAMO_FRONTEND
+from tidegate.observe.engines.llamacpp import LLAMA_CPP
+from tidegate.observe.engines.lmdeploy import LMDEPLOY
+from tidegate.observe.engines.routers import SGLANG_ROUTER, VLLM_ROUTER
 from tidegate.observe.engines.sglang import SGLANG
+from tidegate.observe.engines.tgi import TGI
+from tidegate.observe.engines.triton import TRITON
+from tidegate.observe.engines.trtllm import TENSORRT_LLM, is_at
+from tidegate.observe.engines.trtllm_json import TENSORRT_LLM_JSON
 from tidegate.observe.engines.vllm import VLLM
 
-_IN_ORDER: tuple[Dialect, ...] = (VLLM, SGLANG)
-"""Asked in this order: one that passes another engine's series on beside its own stands before that engine."""
+_IN_ORDER: tuple[Dialect, ...] = (
+    *(VLLM_ROUTER, SGLANG_ROUTER, DYNAMO_FRONTEND, TRITON),
+    *(VLLM, SGLANG, TENSORRT_LLM, TGI, LMDEPLOY, LLAMA_CPP),
+    DYNAMO,
+)
+"""Asked in this order: what may borrow an engine's prefix or pass its series on stands before that engine; but a worker
+of Dynamo's is read as the engine that it runs."""
 
 DIALECTS: dict[EngineKind, Dialect] = {dialect.kind: dialect for dialect in _IN_ORDER}
 
-JSON_DIALECTS: tuple[JsonDialect, ...] = ()
+JSON_DIALECTS: tuple[JsonDialect, ...] = (TENSORRT_LLM_JSON,)
 
 ROUTERS = (
-    ("vllm_router_", "vllm-router, which is no engine: give the address of an engine behind it"),
     ("vllm_current_qps", "production-stack's router, which is no engine: give the address of an engine behind it"),
-    ("smg_", "sglang-router, which is no engine: give the address of an engine behind it"),
 )
 """Prefixes of (normalised) names; asked before the dialects, for a router may borrow an engine's prefix."""
 
 STRANGERS = (
-    ("trtllm_", "TensorRT-LLM, whose metrics this version does not read"),
-    ("nv_inference_", "Triton, whose metrics this version does not read"),
-    ("tgi_", "TGI, whose metrics this version does not read"),
-    ("lmdeploy_", "LMDeploy, whose metrics this version does not read"),
-    ("llamacpp_", "llama.cpp, whose metrics this version does not read"),
-    ("dynamo_", "Dynamo, whose metrics this version does not read"),
-    ("ray_", "Ray, whose metrics this version does not read"),
+    ("sgl_router_", "sglang-router before 0.3, whose metrics this version does not read"),
+    ("ray_", "Ray without an engine's metrics"),
     ("tidegate_", "Tidegate's own exporter: give the address of the engine"),
     ("DCGM_", "an exporter of GPU metrics: give the address of the engine"),
 )
-"""Asked after the dialects: Dynamo and Triton pass the series of an engine on beside their own."""
+"""Asked after the dialects."""
 
 _SERVER_PREFIXES = ("python_", "process_", "http_")
 
@@ -42,11 +48,15 @@ WANTED = frozenset().union(*(dialect.wanted for dialect in DIALECTS.values()))
 """Everything that any dialect looks at."""
 
 
-def detect(present: Set[str]) -> Dialect | None:
-    """Whose body this is; None when it is no engine that is read here."""
+def detect(present: Set[str], path: str = "") -> Dialect | None:
+    """Whose body this is; None when it is no engine that is read here.
+
+    `path` is that of the page's address, for families that say nothing of their engine.
+    """
     if _known_by(ROUTERS, present) is not None:
         return None
-    return next((dialect for dialect in DIALECTS.values() if dialect.recognises(present)), None)
+    found = next((dialect for dialect in _IN_ORDER if dialect.recognises(present)), None)
+    return TENSORRT_LLM if found is None and is_at(path, present) else found
 
 
 def detect_json(document: object) -> JsonDialect | None:

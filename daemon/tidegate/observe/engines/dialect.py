@@ -78,6 +78,8 @@ class Dialect:
     recognises: Callable[[Set[str]], bool]
     """Whether a body with these (normalised) sample names is this engine's."""
     read: Callable[[Exposition], Content]
+    also_wanted: Callable[[Set[str]], frozenset[str]] | None = None
+    """What else to look at in a body with these names, where operators may rename an engine's families."""
 
 
 @dataclass(frozen=True, slots=True)
