@@ -19,7 +19,7 @@ from tidegate.model.fleet import LEAVING_STATES, STARTING_STATES, PoolName, Repl
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import Counter, Distribution, Gap, Gauge, Histogram, Missing, Number
 from tidegate.model.records import PoolFigures, ReplicaRecord
-from tidegate.model.window import EngineWindow, gauge, hit_rate, quantile
+from tidegate.model.window import EngineWindow, gauge, hit_rate, quantile, ratio
 
 _SERVING = LEAVING_STATES | {ReplicaState.READY}
 _QUANTILES = (
@@ -120,7 +120,9 @@ def _numbers(engines: Sequence[_Engine]) -> tuple[dict[str, Number], dict[str, s
         "queue_depth": _total(engines, Gauge.QUEUE_DEPTH, "queue_depth", gaps),
         "kv_cache_usage": _mean(_gauges(engines, Gauge.KV_CACHE_USAGE), "kv_cache_usage", gaps),
         "gpu_utilization": _mean([engine.utilization for engine in engines], "gpu_utilization", gaps),
-        "kv_cache_hit_rate": hit_rate(_increases(engines, (Counter.CACHE_HITS, Counter.CACHE_QUERIES))),
+        "kv_cache_hit_rate": hit_rate(
+            ratio(_increase(engines, Counter.CACHE_HITS), _increase(engines, Counter.CACHE_QUERIES))
+        ),
         "prompt_tokens_per_second": _rate(engines, Counter.PROMPT_TOKENS, "prompt_tokens_per_second", gaps),
         "generation_tokens_per_second": _rate(engines, Counter.GENERATION_TOKENS, "generation_tokens_per_second", gaps),
     }
@@ -166,13 +168,9 @@ def _windows(engines: Sequence[_Engine]) -> list[EngineWindow]:
     return [engine.view.window for engine in engines if isinstance(engine.view.window, EngineWindow)]
 
 
-def _increases(engines: Sequence[_Engine], counters: Iterable[Counter]) -> dict[Counter, float]:
-    totals: dict[Counter, float] = {}
-    for window in _windows(engines):
-        for counter in counters:
-            if counter in window.increases:
-                totals[counter] = totals.get(counter, 0.0) + window.increases[counter]
-    return totals
+def _increase(engines: Sequence[_Engine], counter: Counter) -> float | None:
+    found = [window.increases[counter] for window in _windows(engines) if counter in window.increases]
+    return sum(found) if found else None
 
 
 def _rate(engines: Sequence[_Engine], counter: Counter, name: str, gaps: dict[str, str]) -> Number:
