@@ -48,7 +48,10 @@ def _header(scope: Scope, entry: Entry[EngineTable], name: str) -> str:
     place = (*entry.at("header_files"), name)
     if name.lower() in _OURS:
         scope.findings.problem(place, "is set by the scrape itself and cannot be given")
-    return scope.secret(entry.table.header_files[name], place, "header's value", words=True)
+    value = scope.secret(entry.table.header_files[name], place, "header's value", words=True)
+    if not value.isascii() or not value.isprintable():
+        scope.findings.problem(place, "the value in that file has characters that no header has")
+    return value
 
 
 def _basic(scope: Scope, entry: Entry[EngineTable]) -> str:

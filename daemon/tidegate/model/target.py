@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.reading import EngineName
@@ -39,6 +40,22 @@ class EngineTarget:
     traffic: TrafficClass = TrafficClass.PRODUCTION
 
 
+class EngineSource(StrEnum):
+    """Where engines come from besides the configuration and the controller."""
+
+    FILE = "file"
+    PROCESSES = "processes"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one look at a source of engines gave."""
+
+    targets: tuple[EngineTarget, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What is wrong with the source, in words; the targets may then be older."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnitStatus:
     """What the host says of one unit that we started."""
@@ -51,3 +68,7 @@ class UnitStatus:
     template: str = ""
     slot: int = -1
     gpus: tuple[int, ...] = ()
+    main_pid: int = 0
+    """Its first process, leader of a session of its own; 0 where it is not known or not one."""
+    control_group: str = ""
+    """That of all its processes; empty where it is not known."""

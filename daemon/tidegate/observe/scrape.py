@@ -15,8 +15,10 @@ import httpcore
 import tidegate
 from tidegate.model.reading import EngineName, EngineReading, EngineState
 from tidegate.model.target import EngineTarget
-from tidegate.observe.body import body_parser, excerpt, failed, read_body
+from tidegate.observe.body import Origin, body_parser, excerpt, failed, read_body
+from tidegate.observe.connections import Connections
 from tidegate.observe.deadline import Deadline, DeadlineBackend
+from tidegate.observe.llamacpp_models import model_asked, models_url, not_loaded
 from tidegate.observe.textformat import LIMITS, LayoutParser
 from tidegate.runtime.clock import Clock, SystemClock
 
@@ -24,6 +26,7 @@ __all__ = ["EngineScraper", "read_body"]
 
 _REAL = SystemClock()
 _ERRNO = re.compile(r"^\[Errno -?\d+\] ")
+_VERIFY = re.compile(r"^.*certificate verify failed: | \(_ssl\.c:\d+\)\.?$")
 _MOST_REDIRECTS = 3
 _MOST_PARSERS = 64
 _HEADERS = {
@@ -64,39 +67,39 @@ class EngineScraper:
         self._clock = clock
         self._deadline = Deadline()
         self._parsers = _Parsers()
-        self._pool = httpcore.ConnectionPool(
-            max_connections=None,
-            keepalive_expiry=keep_alive.total_seconds(),
-            network_backend=DeadlineBackend(self._deadline),
-        )
+        self._connections = Connections(DeadlineBackend(self._deadline), keep_alive.total_seconds())
 
     def read(self, target: EngineTarget, now: datetime) -> EngineReading:
         """Scrape the target; the reading's time is that of the answer's arrival. Never raises."""
         began, began_real = self._clock.monotonic(), _REAL.monotonic()
+        seconds = self._seconds if target.timeout is None else target.timeout.total_seconds()
         outcome: _Answer | _Failure
         try:
             _check_token(target.token)
-            with self._deadline.within(self._seconds):
+            with self._deadline.within(seconds):
                 outcome = self._fetch(target)
         except _Failure as failure:
             outcome = failure
         except _ERRORS as error:
-            outcome = _explain(error, target.url, self._seconds)
+            outcome = _explain(error, target.url, seconds)
         at = now + timedelta(seconds=self._clock.monotonic() - began)
         with self._parsers.borrowed(target.name) as parser:
-            reading = _reading(target.name, outcome, at, parser)
+            reading = _reading(target, outcome, at, parser)
         return replace(reading, duration_seconds=_REAL.monotonic() - began_real)
 
     def close(self) -> None:
         """Close every connection."""
-        self._pool.close()
+        self._connections.close()
 
     def _fetch(self, target: EngineTarget) -> _Answer:
         """Follow redirects, but to the same server only: the token is for nobody else."""
         url = target.url
+        _check_address(url)
+        if (model := model_asked(url)) is not None:
+            self._refuse_unloaded(target, model)
         for _ in range(_MOST_REDIRECTS + 1):
             _check_address(url)
-            answer = self._get(url, target.token)
+            answer = self._get(url, target)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or location is None:
                 return answer
@@ -107,27 +110,36 @@ class EngineScraper:
             url = there
         raise _Failure(EngineState.MALFORMED, f"more than {_MOST_REDIRECTS} redirects from {_shown(target.url)}")
 
-    def _get(self, url: str, token: str) -> _Answer:
-        headers = _HEADERS | ({"Authorization": f"Bearer {token}"} if token else {})
+    def _refuse_unloaded(self, target: EngineTarget, model: str) -> None:
+        listed = self._get(models_url(target.url), target)
+        why = not_loaded(listed.body, model) if listed.status == 200 else None
+        if why is not None:
+            raise _Failure(EngineState.DISABLED, why)
+
+    def _get(self, url: str, target: EngineTarget) -> _Answer:
+        pool = self._connections.pool(target)
+        signed = {"Authorization": f"Bearer {target.token}"} if target.token else {}
+        headers = _HEADERS | signed | dict(target.headers)
         try:
-            return self._once(url, headers)
+            return _once(pool, url, headers)
         except (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError):
             # An idle connection that the server closed at this moment. A scrape is a GET: once more does no harm.
-            return self._once(url, headers)
+            return _once(pool, url, headers)
 
-    def _once(self, url: str, headers: Mapping[str, str]) -> _Answer:
-        body = bytearray()
-        with self._pool.stream("GET", url, headers=list(headers.items())) as response:
-            answered = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-            try:
-                for part in response.iter_stream():
-                    body += part
-                    if len(body) > LIMITS.body_bytes:
-                        break
-            except (httpcore.ReadError, httpcore.RemoteProtocolError) as error:
-                problem = f"the connection ended after {len(body)} bytes of the body: nothing of it is used"
-                raise _Failure(EngineState.TRUNCATED, problem) from error
-        return _Answer(response.status, answered, bytes(body))
+
+def _once(pool: httpcore.ConnectionPool, url: str, headers: Mapping[str, str]) -> _Answer:
+    body = bytearray()
+    with pool.stream("GET", url, headers=list(headers.items())) as response:
+        answered = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+        try:
+            for part in response.iter_stream():
+                body += part
+                if len(body) > LIMITS.body_bytes:
+                    break
+        except (httpcore.ReadError, httpcore.RemoteProtocolError) as error:
+            problem = f"the connection ended after {len(body)} bytes of the body: nothing of it is used"
+            raise _Failure(EngineState.TRUNCATED, problem) from error
+    return _Answer(response.status, answered, bytes(body))
 
 
 class _Parsers:
@@ -166,19 +178,24 @@ _STATUSES = {
 }
 
 
-def _reading(name: EngineName, outcome: _Answer | _Failure, at: datetime, parser: LayoutParser) -> EngineReading:
+def _reading(target: EngineTarget, outcome: _Answer | _Failure, at: datetime, parser: LayoutParser) -> EngineReading:
+    name = target.name
     if isinstance(outcome, _Failure):
         return failed(name, at, outcome.state, outcome.problem)
     if outcome.status in _STATUSES:
         state, problem = _STATUSES[outcome.status]
         return failed(name, at, state, f"HTTP {outcome.status}: {problem}")
+    if outcome.status == 400 and outcome.body.lstrip().startswith(b"{"):  # llama.cpp's words for it are known
+        reading = read_body(name, outcome.body, at, "application/json")
+        return replace(reading, problems=tuple(f"HTTP 400: {problem}" for problem in reading.problems))
     if outcome.status not in (200, 204):
         problem = f"HTTP {outcome.status} instead of metrics: {excerpt(outcome.body) or 'no words with it'}"
         return failed(name, at, EngineState.MALFORMED, problem)
     encoding = outcome.headers.get("content-encoding", "identity")
     if encoding != "identity":
         return failed(name, at, EngineState.MALFORMED, f"the body is compressed ({encoding!r}) though that is refused")
-    return read_body(name, outcome.body, at, outcome.headers.get("content-type"), parser)
+    origin = Origin(urlsplit(target.url).path, target.kind)
+    return read_body(name, outcome.body, at, outcome.headers.get("content-type"), parser, origin)
 
 
 def _explain(error: Exception, url: str, seconds: float) -> _Failure:
@@ -197,6 +214,8 @@ def _explain(error: Exception, url: str, seconds: float) -> _Failure:
         case httpcore.ProtocolError():
             return _Failure(EngineState.MALFORMED, f"{shown} does not speak HTTP: is it the right port?")
     why = _ERRNO.sub("", str(error)) or type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in why:
+        why = f"its certificate is not trusted: name its authorities in the engine's ca_file ({_VERIFY.sub('', why)})"
     if "refused" in why:
         why = "connection refused: nothing listens there"
     return _Failure(EngineState.UNREACHABLE, f"{shown}: {why}")
