@@ -37,11 +37,21 @@ def frame() -> Frame:
     )
 
 
-def drawn(picture: Frame, width: int = 150) -> str:
+def drawn(picture: Frame, width: int = 150, height: int = 50) -> str:
     console = Console(width=width, record=True, file=None, force_terminal=False, quiet=False)
     with console.capture() as captured:
-        console.print(render(picture))
+        console.print(render(picture, height))
     return captured.get()
+
+
+def busy() -> Frame:
+    """A frame with more to tell than fits on any screen."""
+    full = frame()
+    assert full.story.last is not None
+    decisions = [decision(n, NOON + timedelta(minutes=n), "chat needs many words to say why " * 4) for n in range(20)]
+    drops = [alert(AlertPhase.FIRING, NOON, pool_name=name) for name in ("base", "burst")]
+    full.story.see(full.story.last.model_copy(update={"decisions": decisions, "alerts": drops}))
+    return replace(full, deliveries=full.deliveries[:1] * 9)
 
 
 def test_the_picture_shows_traffic_pools_cost_decisions_and_messages() -> None:
@@ -60,6 +70,16 @@ def test_the_picture_shows_traffic_pools_cost_decisions_and_messages() -> None:
         "firing: hit rate of base fell",
     ):
         assert part in text
+
+
+def test_the_picture_fits_a_terminal_of_the_usual_size() -> None:
+    """Twenty-four lines of eighty columns hold decisions and webhooks, too; a tall one holds more."""
+    low = drawn(busy(), width=80, height=24).splitlines()
+    assert len(low) == 24
+    assert sum("1 → 2" in line for line in low) >= 2
+    assert sum("firing" in line for line in low) >= 2
+    tall = drawn(busy(), width=80, height=50).splitlines()
+    assert sum("1 → 2" in line for line in tall) == 7
 
 
 def test_before_the_first_status_and_while_the_controller_is_away_it_says_so() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Enroll hosts, give them new tokens, revoke them.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="The host's name, as `name` in its [agent] table.")]
+Name = Annotated[str, typer.Argument(help="The host's name, as `name` in its \\[agent] table.")]
 
 
 @app.command()

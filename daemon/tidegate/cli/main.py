@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -19,7 +21,11 @@ app = typer.Typer(
 )
 
 
-def _version(*, asked: bool) -> None:
+_EXTRA = {"agent": "agent", "engine": "agent", "demo": "all"}
+"""The extra with a command's libraries; the controller's for all others."""
+
+
+def _version(asked: bool) -> None:
     if asked:
         typer.echo(f"tidegate {__version__}")
         raise typer.Exit
@@ -27,9 +33,11 @@ def _version(*, asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
+    ] = False,
 ) -> None:
-    _version(asked=version)
+    """What a million tokens cost, and how many GPUs they need: agent, controller and tools."""
 
 
 app.command("agent")(agent.agent)
@@ -54,3 +62,20 @@ def main() -> None:
     except TidegateError as error:
         print(f"tidegate: {error}", file=sys.stderr)
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        if _own(error):
+            raise
+        print(f"tidegate: {missing_library(error, sys.argv[1:])}", file=sys.stderr)
+        sys.exit(1)
+
+
+def missing_library(error: ModuleNotFoundError, arguments: Sequence[str]) -> str:
+    """What is not installed, and how to install it: extras keep a database's drivers off the GPU hosts."""
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    extra = _EXTRA.get(command, "controller")
+    return f"`tidegate {command}` needs {error.name}, which is not installed: pip install 'tidegate[{extra}]'"
+
+
+def _own(error: ModuleNotFoundError) -> bool:
+    """True for a module of ours, whose absence is a fault and not a missing extra."""
+    return (error.name or "tidegate").partition(".")[0] == "tidegate"

@@ -25,7 +25,7 @@ def add(
     controller: ControllerOption = DEFAULT_URL,
     token_file: TokenOption = None,
 ) -> None:
-    """Add a user, or give him another token and role; prints the token, this once."""
+    """Add a user, or give one another token and role; prints the token, this once."""
     from tidegate.link.messages import Role
 
     answer = client(controller, token_file).user(name, Role(role))

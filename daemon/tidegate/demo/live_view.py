@@ -13,13 +13,17 @@ from rich.text import Text
 
 from tidegate.demo.gateway import Counts
 from tidegate.demo.receiver import Delivery
-from tidegate.demo.story import Story
+from tidegate.demo.story import Drop, Story
 from tidegate.link.messages import CostShape, DecisionShape, PoolShape, StatusShape
 
 BARS = " ▁▂▃▄▅▆▇█"
 CELL = timedelta(minutes=20)
 """Played time that one bar of the traffic stands for."""
-CELLS_SHOWN, DECISIONS_SHOWN, MESSAGES_SHOWN = 72, 7, 4
+CELLS_SHOWN, DECISIONS_SHOWN, MESSAGES_SHOWN = 72, 7, 6
+_FEWEST = 2
+"""Of decisions, and of messages, however low the terminal is."""
+_FIXED_LINES = 16
+"""The head, the traffic, the pools' frame and titles, the legend, the money, two more frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +65,24 @@ def rates(history: Sequence[Counts], since: datetime) -> list[float]:
     return found[-CELLS_SHOWN:]
 
 
-def render(frame: Frame) -> RenderableType:
-    """The whole picture."""
+def render(frame: Frame, height: int = 50) -> RenderableType:
+    """The whole picture, in so many lines of eighty columns or more."""
     status = frame.story.last
     parts: list[RenderableType] = [_head(frame), _traffic(frame)]
     if status is None:
         parts.append(Panel(Text("the controller makes its database and starts ..."), title="pools"))
     else:
-        parts += [_pools(status), _money(frame)]
-        parts.append(_decisions(frame.story.decisions()[-DECISIONS_SHOWN:]))
-        parts.append(_messages(frame))
+        decisions, messages = _room(height - _FIXED_LINES - len(status.pools))
+        parts += [_pools(status), _legend(), _money(frame)]
+        parts.append(_decisions(frame.story.decisions()[-decisions:]))
+        parts.append(_messages(frame, messages))
     return Group(*parts)
+
+
+def _room(lines: int) -> tuple[int, int]:
+    """How many decisions and messages fit into so many lines: both shrink, neither goes."""
+    messages = min(MESSAGES_SHOWN, max(_FEWEST, lines // 2))
+    return min(DECISIONS_SHOWN, max(_FEWEST, lines - messages)), messages
 
 
 def _head(frame: Frame) -> RenderableType:
@@ -144,16 +155,19 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
 
 
+def _legend() -> RenderableType:
+    return Text("■ ready ▣ starting ▨ leaving □ free   - missing   * estimated, trailing hour", style="dim")
+
+
 def _money(frame: Frame) -> RenderableType:
-    text = Text("■ ready ▣ starting ▨ leaving □ free, - missing     ", style="dim")
     cost = frame.cost
-    if cost and cost.tokens and cost.amount is not None and cost.per_million_tokens is not None:
-        text.append(
-            f"day so far: {cost.tokens / 1_000_000:.1f} million tokens for {cost.amount:.2f} {cost.currency}, "
-            f"{cost.per_million_tokens:.2f} a million (*{cost.state})",
-            style="not dim bold",
-        )
-    return text
+    if not cost or not cost.tokens or cost.amount is None or cost.per_million_tokens is None:
+        return Text("the day so far: no cost yet", style="dim")
+    return Text.assemble(
+        f"the day so far: {cost.tokens / 1_000_000:.1f} M tokens, {cost.gpu_hours:.1f} GPU hours, ",
+        (f"{cost.amount:.2f} {cost.currency}: {cost.per_million_tokens:.2f} a million", "bold"),
+        "*",
+    )
 
 
 def _decisions(decisions: Sequence[DecisionShape]) -> RenderableType:
@@ -167,15 +181,21 @@ def _decisions(decisions: Sequence[DecisionShape]) -> RenderableType:
     return Panel(table, title="last decisions", title_align="left")
 
 
-def _messages(frame: Frame) -> RenderableType:
-    text = Text()
-    for found in frame.deliveries[-MESSAGES_SHOWN:]:
-        mark = ("signature right", "green") if found.verified else (found.why, "red")
-        text.append(f"{found.at:%H:%M} {found.type} ")
-        text.append(*mark)
-        text.append("\n")
-    for drop in frame.story.drops()[-MESSAGES_SHOWN:]:
-        state = f"resolved {drop.resolved_at:%H:%M}" if drop.resolved_at else "firing"
-        text.append(f"{drop.fired_at:%H:%M} {state}: {drop.summary}\n", style="dim" if drop.resolved_at else "red")
-    text.rstrip()
-    return Panel(text if text.plain else Text("none yet", style="dim"), title="webhooks and alerts", title_align="left")
+def _messages(frame: Frame, most: int) -> RenderableType:
+    """Webhooks and alerts as they happened; the last ones."""
+    lines = [(found.at, _delivery(found)) for found in frame.deliveries]
+    lines += [(drop.resolved_at or drop.fired_at, _drop(drop)) for drop in frame.story.drops()]
+    last = [line for _, line in sorted(lines, key=lambda pair: pair[0])][-most:]
+    text = Text("\n", no_wrap=True, overflow="ellipsis").join(last) if last else Text("none yet", style="dim")
+    return Panel(text, title="webhooks and alerts", title_align="left")
+
+
+def _delivery(found: Delivery) -> Text:
+    mark = ("signature right", "green") if found.verified else (found.why, "red")
+    return Text.assemble(f"{found.at:%H:%M} webhook {found.type} ", mark)
+
+
+def _drop(drop: Drop) -> Text:
+    if drop.resolved_at:
+        return Text(f"{drop.resolved_at:%H:%M} resolved, fired {drop.fired_at:%H:%M}: {drop.summary}", style="dim")
+    return Text(f"{drop.fired_at:%H:%M} firing: {drop.summary}", style="red")

@@ -26,12 +26,19 @@ class PlainView:
             belief = "signature right" if message.verified else message.why
             yield f"{message.at:%H:%M} webhook {message.type}, {belief}"
         self._messages = len(frame.deliveries)
-        hour = int((frame.now - frame.since).total_seconds() // 3600)
-        if hour >= 0 and hour != self._hour and frame.story.last:
+        yield from self._hourly(frame)
+
+    def _hourly(self, frame: Frame) -> Iterator[str]:
+        """By the hours of the controller's ticks: its next decision is never told with an earlier time."""
+        status = frame.story.last
+        if status is None or status.tick_at is None:
+            return
+        hour = int((status.tick_at - frame.since).total_seconds() // 3600)
+        if hour >= 0 and hour != self._hour:
             self._hour = hour
-            pools = "; ".join(_pool(pool) for pool in frame.story.last.pools)
+            pools = "; ".join(_pool(pool) for pool in status.pools)
             rate = frame.traffic[-1] if frame.traffic else 0.0
-            yield f"{frame.now:%H:%M} {rate:.2f} requests/s, {frame.counts.lost} lost; {pools}"
+            yield f"{status.tick_at:%H:%M} {rate:.2f} requests/s, {frame.counts.lost} lost; {pools}"
 
 
 def _pool(pool: PoolShape) -> str:

@@ -73,7 +73,7 @@ class Play:
         Without `once` time goes on after the summary until Ctrl-C (KeyboardInterrupt). Raises Permanent when a part of
         the demo breaks. Nothing is left running, whatever happens.
         """
-        with _interruptible(), Stage(self._plan) as stage, self._view() as live:
+        with _interruptible(), Stage(self._plan) as stage, self._farewell(), self._view() as live:
             self._until(stage, live, lambda: stage.clock.now() >= self._day_end)
             if self._options.once:
                 stage.gateway.close_doors(self._day_end)
@@ -89,6 +89,10 @@ class Play:
         for verdict in summary.verdicts:
             mark = "[green]✓[/]" if verdict.ok else "[red]✗[/]"
             self._console.print(f"  {mark} {escape(verdict.text)}", highlight=False, soft_wrap=True)
+        if not summary.ok:
+            self._console.print(
+                "On a slow or busy machine a slower day may keep more of it: tidegate demo --minutes 10"
+            )
 
     @property
     def _day_end(self) -> datetime:
@@ -157,10 +161,19 @@ class Play:
             controller_away=self._away,
         )
         if live is not None:
-            live.update(render(frame), refresh=True)
+            live.update(render(frame, self._console.height), refresh=True)
             return
         for line in self._plain.lines(frame):
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def _farewell(self) -> Iterator[None]:
+        """Say at once that Ctrl-C was heard: ending everything in order takes a few seconds."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._console.print("\nstopping engines, agents, controller and database ...")
+            raise
 
     @contextmanager
     def _view(self) -> Iterator[Live | None]:
@@ -196,7 +209,7 @@ def play(options: Options) -> int:
     try:
         summary = demo.run()
     except KeyboardInterrupt:
-        console.print("\nstopped; nothing is left running")
+        console.print("stopped; nothing is left running")
         return 130 if options.once else 0
     if options.as_json:
         print(json.dumps(summary.data(), indent=2))

@@ -31,7 +31,7 @@ from tidegate.demo.processes import MARK, Child, end, spawn, sweep
 from tidegate.demo.receiver import PATH, Receiver
 from tidegate.demo.traffic import Day, Traffic
 from tidegate.runtime.clock import VARIABLE, ScaledClock, SystemClock
-from tidegate.runtime.errors import Permanent
+from tidegate.runtime.errors import Permanent, TidegateError
 
 HOSTS = {"base-1": 2, "burst-1": 3, "burst-2": 3}
 """Simulated hosts and their GPUs."""
@@ -90,15 +90,15 @@ class Stage:
     def __enter__(self) -> Self:
         try:
             self.start()
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            self.stop(failed=isinstance(error, TidegateError))
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.stop(failed=isinstance(error, TidegateError))
 
     def start(self) -> None:
         """Bring everything up in order; raises Permanent with a process' last words when one ends early."""
@@ -137,10 +137,13 @@ class Stage:
         for child in [*self._agents, *([self._controller] if self._controller else [])]:
             child.check()
 
-    def stop(self) -> None:
-        """End everything: the gateway, the agents, the controller with its database, then whatever is left."""
+    def stop(self, *, failed: bool = False) -> None:
+        """End everything: the gateway, the agents, the controller with its database, then whatever is left.
+
+        After a failure the temporary folder stays: the error names a log in it.
+        """
         with ExitStack() as stack:  # each step runs whatever became of the one before
-            if self.plan.folder is None and not self.plan.keep:
+            if self.plan.folder is None and not self.plan.keep and not failed:
                 stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
             stack.callback(sweep, self.mark, self.folder, PATIENCE)
             if self._controller is not None:
