@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidegate.model.reading import EngineKind, EngineName, EngineReading, EngineState, Gauge, Rank
+from tidegate.model.reading import Counter, EngineKind, EngineName, EngineReading, EngineState, Gauge, Rank
 from tidegate.model.target import EngineTarget
 from tidegate.observe.scrape import EngineScraper
 from tidegate.runtime.clock import ScaledClock, SystemClock
@@ -168,7 +168,13 @@ def test_a_connection_closed_in_between_is_made_anew() -> None:
         (answer("204 No Content", b""), EngineState.EMPTY, "empty"),
         (answer("200 OK", b""), EngineState.EMPTY, "empty"),
         (answer("200 OK", b"<html>", "Content-Type: text/html"), EngineState.MALFORMED, "HTML"),
-        (answer("200 OK", b"[]", "Content-Type: application/json"), EngineState.MALFORMED, "JSON"),
+        (answer("200 OK", b"{}", "Content-Type: application/json"), EngineState.MALFORMED, "JSON"),
+        (
+            answer("400 Bad Request", b'{"error":{"code":400,"message":"model name is missing from the request"}}'),
+            EngineState.MALFORMED,
+            "HTTP 400: llama.cpp in router mode wants a model's name in the address",
+        ),
+        (answer("400 Bad Request", b"no"), EngineState.MALFORMED, "HTTP 400 instead of metrics: no"),
         (answer("200 OK", b"\x1f\x8b", "Content-Encoding: gzip"), EngineState.MALFORMED, "compressed"),
         (answer("200 OK", b"python_info 1\n"), EngineState.DISABLED, "--disable-log-stats"),
         (answer("200 OK", b"vllm:num_requests_running 3"), EngineState.TRUNCATED, "cut"),
@@ -182,6 +188,50 @@ def test_each_answer_has_its_state(sent: bytes, state: EngineState, words: str) 
     assert found.state is state
     assert words in found.problems[0]
     assert (found.gauges, found.counters) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("listed", "read"),
+    [
+        (b'{"data":[{"id":"small","status":{"value":"unloaded"}},{"id":"other","status":{"value":"loaded"}}]}', False),
+        (b'{"data":[{"id":"small","status":{"value":"loading"}}]}', False),
+        (b'{"data":[{"id":"small","status":{"value":"loaded"}}]}', True),
+        (b'{"data":[{"id":"small"}]}', True),
+        (b'{"data":[]}', True),
+        (b"not JSON", True),
+    ],
+)
+def test_no_model_of_a_llama_cpp_router_is_loaded_by_a_look_at_it(listed: bytes, read: bool) -> None:
+    """A page of a model that is not loaded loads it, so the list of models is asked first."""
+
+    def answers(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(answer(body=listed if b" /models " in request else b"llamacpp:requests_processing 1\n"))
+
+    with serving(answers) as server:
+        scraper = EngineScraper(_LONG, SystemClock())
+        found = scraper.read(_target(f"http://{server.address}/metrics?model=small"), _NOW)
+        scraper.close()
+
+    asked = [request.split()[1] for request in server.requests]
+    assert asked == [b"/models", b"/metrics?model=small"][: 1 + read]
+    assert found.state is (EngineState.READY if read else EngineState.DISABLED)
+    assert read or "reading its page would load it" in found.problems[0]
+
+
+def test_the_path_tells_whose_families_without_a_prefix_are() -> None:
+    """TensorRT-LLM 1.0 to 1.2 has five, and nothing in them says so."""
+    body = b'request_success_total{finished_reason="stop",model_name="undefined"} 3\n'
+    page = answer("200 OK", body, "Content-Type: text/plain")
+    found = {}
+    with serving(lambda connection, _: connection.sendall(page)) as server:
+        scraper = EngineScraper(_LONG, SystemClock())
+        for path in ("/metrics", "/prometheus/metrics"):
+            found[path] = scraper.read(_target(f"http://{server.address}{path}"), _NOW)
+        scraper.close()
+
+    assert found["/metrics"].state is EngineState.MALFORMED
+    assert found["/prometheus/metrics"].kind is EngineKind.TENSORRT_LLM
+    assert found["/prometheus/metrics"].counters[Counter.FINISHED, Rank("0")] == 3.0
 
 
 def test_nothing_listens() -> None:
