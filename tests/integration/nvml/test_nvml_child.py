@@ -51,7 +51,7 @@ def test_a_lost_gpu_keeps_its_name_in_a_fresh_process(host: Host) -> None:
         ("nvmlInitWithFlags -1 999", GpuFault.UNKNOWN, "restart the container"),
         ("nvmlInitWithFlags -1 20", GpuFault.UNKNOWN, "Insufficient Memory"),
         ("nvmlDeviceGetCount_v2 -1 1", GpuFault.UNKNOWN, "Uninitialized"),
-        ("nvmlDeviceGetPowerUsage 0 9", GpuFault.DRIVER_NOT_LOADED, "modprobe nvidia"),
+        ("nvmlDeviceGetFieldValues 0 9", GpuFault.DRIVER_NOT_LOADED, "modprobe nvidia"),
     ],
 )
 def test_when_all_of_nvml_fails_the_host_says_why_and_a_fresh_process_recovers(
@@ -90,18 +90,22 @@ def test_a_driver_library_that_is_none_is_told_from_a_missing_one(make_host: Mak
     assert make_host(library=tmp_path).read().fault is GpuFault.NO_LIBRARY
 
 
-@pytest.mark.parametrize("call", ["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetCount_v2"])
-def test_a_hanging_driver_is_named_within_the_deadline_and_its_process_ended(make_host: MakeHost, call: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "about"), [("nvmlDeviceGetUtilizationRates 1", " about GPU 1"), ("nvmlDeviceGetCount_v2 -1", "")]
+)
+def test_a_hanging_driver_is_named_within_the_deadline_and_its_process_ended(
+    make_host: MakeHost, call: str, about: str
+) -> None:
     host = make_host(timeout=PROMPT)
     assert host.read_started().up
     pid = host.pid()
-    host.faults.write_text(f"{call} -1 -1\n")
+    host.faults.write_text(f"{call} -1\n")
 
     began = time.monotonic()
     survey = host.read()
     assert time.monotonic() - began < PROMPT.total_seconds() + 2  # seconds that a busy machine may need
     assert (survey.up, survey.fault) == (False, GpuFault.HANGING)
-    assert survey.why == "NVML did not answer within 0.6 s; its reader is restarted"
+    assert survey.why == f"NVML did not answer{about} within 0.6 s; its reader is restarted"
     assert not exists(pid)
 
     host.faults.write_text("")
@@ -182,7 +186,7 @@ def test_closing_ends_the_child(host: Host) -> None:
 
 
 def test_a_child_that_cannot_be_started_is_a_reason_too(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.observe.gpu_child._COMMAND", ("/nowhere/python",))
+    monkeypatch.setattr("tidegate.observe.gpu_process._COMMAND", ("/nowhere/python",))
 
     survey = host.read()
     assert survey.fault is GpuFault.READER_DIED
