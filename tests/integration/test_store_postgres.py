@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import psycopg
@@ -10,18 +11,24 @@ import pytest
 from fakes.store_batches import HOST, batch, engine, reading
 from sqlalchemy import text
 
-from tidegate.model.fleet import PoolName
+from tidegate.model.alert import AlertPhase, AlertState, Notice
+from tidegate.model.decision import Action, ActionKind, Decision, Plan
+from tidegate.model.fleet import PoolName, ReplicaId, ReplicaState, ServiceName, Slot
 from tidegate.model.memory import Memory
+from tidegate.model.policy import Flavour, FleetPolicy, Mode, PoolPolicy
 from tidegate.model.reading import HostName, HostReading
-from tidegate.model.records import PoolFigures
+from tidegate.model.records import PoolFigures, Pruned
 from tidegate.runtime.errors import Transient
 from tidegate.store import partitions
 from tidegate.store.database import Database
-from tidegate.store.retention import Pruned
 from tidegate.store.store import Store
+from tidegate.wire import EngineStatus, HostState
 
 STEP = timedelta(seconds=15)
 DAY = timedelta(days=1)
+YEAR = timedelta(days=365)
+BASE = PoolName("base")
+POLICY = FleetPolicy({}, {BASE: PoolPolicy(BASE, ServiceName("chat"), flavour=Flavour(template="vllm"))})
 
 
 @pytest.fixture
@@ -125,8 +132,8 @@ def test_old_days_are_dropped_whole_and_usage_stays(pg: Store, now: datetime) ->
     pg.usage.roll_up(later, pools)
     before = pg.usage.between(now, later)
     pg.decisions.settle([], Memory(), [PoolFigures(now, PoolName("base"), "chat", 1, 0, 0, 1)])
-    assert pg.retention.prune(later, DAY * 2) == Pruned(("report_20261125", "report_20261126"), 1)
-    assert pg.retention.prune(later, DAY * 2) is None
+    assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned(("report_20261125", "report_20261126"), 1)
+    assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned()
     assert names(pg.database) == ["report_20261127", "report_20261128", "report_20261129"]
     assert pg.usage.between(now, later) == before
     assert pg.decisions.figures(now, later) == []
@@ -141,7 +148,7 @@ def test_a_report_that_comes_after_its_day_was_dropped_does_not_unmake_usage(pg:
     later = now + DAY * 4
     pg.usage.roll_up(later, pools)
     (before,) = pg.usage.between(now, later)
-    pg.retention.prune(later, DAY * 2)
+    pg.retention.prune(later, DAY * 2, YEAR)
     assert pg.reports.accept(HOST, layouts, reports[5:], later).stored == 1
     pg.usage.roll_up(later, pools)
     assert pg.usage.between(now, later) == [before]
@@ -152,8 +159,8 @@ def test_a_reader_in_the_way_of_retention_only_delays_it(pg: Store, dsn: str, no
     with psycopg.connect(dsn) as reader:
         reader.execute("SELECT count(*) FROM report")
         with pytest.raises(Transient, match=r"lock timeout.*tried again"):
-            pg.retention.prune(now + DAY * 9, DAY)
-    assert pg.retention.prune(now + DAY * 9, DAY) == Pruned(("report_20261125",), 1)
+            pg.retention.prune(now + DAY * 9, DAY, YEAR)
+    assert pg.retention.prune(now + DAY * 9, DAY, YEAR) == Pruned(("report_20261125",), 1)
 
 
 def test_a_day_dropped_under_our_feet_is_made_again(pg: Store, now: datetime) -> None:
@@ -171,9 +178,46 @@ def test_a_layout_in_use_is_kept_and_an_unused_one_is_forgotten(pg: Store, now: 
     unused, _ = batch(reading(now, engine(now, "vllm-9")))
     pg.reports.accept(HOST, used + unused, reports[:1], now)
     pg.reports.accept(HOST, [], reports[1:], now + DAY * 6)
-    pg.retention.prune(now + DAY * 6, DAY)
+    pg.retention.prune(now + DAY * 6, DAY, YEAR)
     assert [row["id"] for row in rows(pg.database, "SELECT id FROM layout")] == [used[0].id]
     assert len(list(pg.reports.readings(now, now + DAY * 9))) == 1
+
+
+def test_history_is_forgotten_at_last_but_for_what_is_still_needed(pg: Store, now: datetime) -> None:
+    """Changes, usage, stopped replicas and told notices go; what is owed and a pool's last number stay."""
+    old, later = now, now + YEAR
+    pg.hosts.enroll(HOST, "hash", old)
+    pg.hosts.seen(HOST, HostState(engines=[EngineStatus(name="vllm-0", url="", state="ready", pool="base")]), old)
+    pg.reports.accept(HOST, *batch(*looks(old, 3)), old)
+    pg.usage.roll_up(old + DAY, {})
+    for serial, at in enumerate((old, old + STEP, later - DAY), start=1):
+        start = Action(
+            ActionKind.START, ReplicaId(f"base-{serial}"), BASE, Slot(HOST, serial, (serial,), 8100 + serial)
+        )
+        made = Decision(BASE, at, 0, 0, 0, 0, 1, 1, "because", (), (), Mode.ACT, None)
+        pg.decisions.record(Plan((made,), (start,), Memory()))
+        pg.replicas.apply([start], POLICY, at)
+    stopped = [replace(one, state=ReplicaState.STOPPED, stopped_at=one.requested_at) for one in pg.replicas.load()]
+    pg.replicas.observe(stopped)
+    quiet = AlertState("f", "rule", {}, AlertPhase.FIRING, old)
+    pg.alerts.save([quiet], [Notice("told", "ops", quiet, old), Notice("owed", "other", quiet, old)])
+    pg.alerts.delivered("told", old)
+
+    pruned = pg.retention.prune(later, DAY * 15, YEAR - DAY)
+
+    assert pruned.days == ("report_20261125",)
+    left = {table: rows(pg.database, f"SELECT * FROM {table}") for table in ("usage", "engine", "action", "decision")}
+    assert (left["usage"], left["engine"]) == ([], [])
+    assert [row["replica"] for row in left["action"]] == ["base-3"]
+    assert [row["at"] for row in left["decision"]] == [later - DAY]
+    assert [row["id"] for row in rows(pg.database, "SELECT id FROM replica")] == ["base-3"]
+    assert [row["id"] for row in rows(pg.database, "SELECT id FROM notice")] == ["owed"]
+    assert pg.replicas.next_serials() == {BASE: 4}
+    assert pg.retention.prune(later, DAY * 15, YEAR - DAY) == Pruned()
+
+    pg.replicas.observe([replace(one, stopped_at=old) for one in stopped if one.id == "base-3"])
+    pg.retention.prune(later, DAY * 15, YEAR - DAY)
+    assert pg.replicas.next_serials() == {BASE: 4}, "a number is never given again"
 
 
 # Views

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -37,6 +36,7 @@ from tidegate.controller.readiness import Progress, patience, readiness
 from tidegate.model.alert import AlertPhase, Notice
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.policy import HitRateRule
+from tidegate.model.records import Pruned
 from tidegate.runtime.clock import ScaledClock
 from tidegate.runtime.errors import ConfigError, Permanent
 from tidegate.runtime.loop import JobHealth
@@ -57,7 +57,18 @@ class Heard:
         self.notices.append(notice)
 
 
-def jobs(world: World, notifier: Heard, prune: Callable[[datetime, timedelta], str] = lambda *_: "") -> Jobs:
+class Forgetful:
+    """A retention that only notes what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[datetime, timedelta, timedelta]] = []
+
+    def prune(self, now: datetime, retention: timedelta, history: timedelta) -> Pruned:
+        self.asked.append((now, retention, history))
+        return Pruned(("report_20261101",), 3)
+
+
+def jobs(world: World, notifier: Heard, retention: Forgetful | None = None) -> Jobs:
     store = world.store
     delivery = Delivery(store.alerts, notifier, world.state.counts)
     return Jobs(
@@ -69,7 +80,7 @@ def jobs(world: World, notifier: Heard, prune: Callable[[datetime, timedelta], s
         store.alerts,
         store.decisions,
         delivery,
-        prune,
+        retention or Forgetful(),
     )
 
 
@@ -136,17 +147,13 @@ def test_the_trailing_hour_is_made_of_whole_buckets() -> None:
     assert trailing_hour(now) == (NOON - timedelta(minutes=55), NOON + timedelta(minutes=5))
 
 
-def test_retention_is_asked_for_with_the_configured_span() -> None:
+def test_retention_is_asked_for_with_the_configured_spans() -> None:
     """At the clock's time."""
-    world, asked = World(ManualClock(NOON)), []
+    world, retention = World(ManualClock(NOON)), Forgetful()
 
-    def prune(now: datetime, retention: timedelta) -> str:
-        asked.append((now, retention))
-        return "3 rows"
+    jobs(world, Heard(), retention).drop_old()
 
-    jobs(world, Heard(), prune).drop_old()
-
-    assert asked == [(NOON, timedelta(days=15))]
+    assert retention.asked == [(NOON, timedelta(days=15), timedelta(days=400))]
 
 
 # --- reload

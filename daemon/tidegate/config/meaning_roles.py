@@ -41,6 +41,7 @@ def controller_settings(scope: Scope) -> ControllerSettings:
         view_window=_window(scope, entry, "view_window_seconds"),
         stale_after=_window(scope, entry, "stale_after_seconds"),
         retention=table.retention_days,
+        history=table.history_days,
         roll_up=table.roll_up_seconds,
         alert_interval=table.alert_interval_seconds,
         notify_interval=table.notify_interval_seconds,

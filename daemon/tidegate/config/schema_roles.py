@@ -60,6 +60,7 @@ class ControllerTable(Table):
     alert_interval_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.alert_interval
     notify_interval_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.notify_interval
     retention_days: Annotated[timedelta, Duration("days", 1, 3650)] = _CONTROLLER.retention
+    history_days: Annotated[timedelta, Duration("days", 31, 3650)] = _CONTROLLER.history
 
 
 class AgentTable(Table):

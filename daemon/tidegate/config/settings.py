@@ -37,7 +37,9 @@ class ControllerSettings:
     stale_after: timedelta = timedelta(seconds=60)
     """A host silent for longer is missing."""
     retention: timedelta = timedelta(days=15)
-    """How long raw reports are kept."""
+    """How long raw reports are kept, and with them what every tick adds."""
+    history: timedelta = timedelta(days=400)
+    """How long usage, changes with their reasons and stopped replicas are kept: a year, and its comparison."""
     roll_up: timedelta = timedelta(seconds=60)
     """How often token usage is brought up to date."""
     alert_interval: timedelta = timedelta(seconds=60)

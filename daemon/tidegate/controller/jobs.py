@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import structlog
@@ -13,7 +12,7 @@ from tidegate.alert.evaluate import evaluate, reach_of
 from tidegate.controller.costs import Costs, trailing_hour
 from tidegate.controller.current import Current
 from tidegate.controller.delivery import Delivery
-from tidegate.controller.ports import Alerts, Decisions, Usage
+from tidegate.controller.ports import Alerts, Decisions, Retention, Usage
 from tidegate.controller.state import State
 from tidegate.model.fleet import PoolName
 from tidegate.model.overview import CostOverview
@@ -28,9 +27,6 @@ PRUNE_EVERY = timedelta(hours=1)
 _ROLL_UP_CALLS = 20
 """One call is bounded; a backlog after an outage is worked off over several runs of the job."""
 
-Prune = Callable[[datetime, timedelta], str]
-"""Drop what is older than the retention, at `now`; answers what was dropped in words, empty for nothing."""
-
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
@@ -44,7 +40,7 @@ class Jobs:
     alerts: Alerts
     decisions: Decisions
     delivery: Delivery
-    prune: Prune
+    retention: Retention
 
     def schedule(self, loop: Loop) -> None:
         """Put them into the loop at the configured intervals."""
@@ -91,10 +87,11 @@ class Jobs:
         self.state.changes = self.decisions.latest(SHOWN_CHANGES, changes_only=True)
 
     def drop_old(self) -> None:
-        """Drop raw reports beyond the retention."""
-        dropped = self.prune(self.clock.now(), self.current.settings.controller.retention)
-        if dropped:
-            _log.info("old data dropped", what=dropped)
+        """Forget what is older than the configuration wants to keep."""
+        settings = self.current.settings.controller
+        pruned = self.retention.prune(self.clock.now(), settings.retention, settings.history)
+        if pruned.days or pruned.rows:
+            _log.info("old data dropped", days=list(pruned.days), rows=pruned.rows)
 
 
 def _per_million(line: CostOverview) -> Decimal | Missing:

@@ -6,7 +6,7 @@ Every write is one transaction and idempotent: after a crash the same call again
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from tidegate.model.alert import AlertState, Notice
@@ -15,7 +15,7 @@ from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import HostName, HostReading
-from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, ReplicaRecord
+from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, Pruned, ReplicaRecord
 from tidegate.model.series import SeriesKey
 from tidegate.model.usage import Holding, TokenUsage
 from tidegate.wire import Accepted, Desired, HostRecord, HostState, Layout, Report
@@ -178,6 +178,17 @@ class Usage(Protocol):
 
     def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
         """Buckets with since <= bucket < until, by bucket and pool."""
+        ...
+
+
+class Retention(Protocol):
+    """Keeps the store from growing without end."""
+
+    def prune(self, now: datetime, retention: timedelta, history: timedelta) -> Pruned:
+        """Forget what every tick and report adds beyond `retention`, and what remains of it beyond `history`.
+
+        Works in bounded steps: stopped anywhere, the next call goes on.
+        """
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import structlog
 
@@ -160,16 +160,8 @@ def _jobs(store: Store, current: Current, state: State, costs: Costs, clock: Clo
         lambda: {channel.name: channel for channel in current.settings.channels},
         f"http://{listen.host}:{listen.port}/",
     )
-
-    def prune(now: datetime, retention: timedelta) -> str:
-        pruned = store.retention.prune(now, retention)
-        if pruned is None:  # another controller is at it
-            return ""
-        days = f"days {', '.join(pruned.partitions)}; " if pruned.partitions else ""
-        return f"{days}{pruned.rows} rows" if days or pruned.rows else ""
-
     delivery = Delivery(store.alerts, webhook, state.counts)
-    return Jobs(clock, current, state, store.usage, costs, store.alerts, store.decisions, delivery, prune)
+    return Jobs(clock, current, state, store.usage, costs, store.alerts, store.decisions, delivery, store.retention)
 
 
 def _job(name: str, health: JobHealth) -> JobOverview:

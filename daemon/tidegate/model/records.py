@@ -72,6 +72,15 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruned:
+    """What retention forgot in one go."""
+
+    days: tuple[str, ...] = ()
+    """Days of reports, dropped whole."""
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """A decision with its number in the log."""
 

@@ -1,62 +1,64 @@
-"""Forget what is old: reports by whole days, decisions that changed nothing, tick figures, unused layouts."""
+"""Forget what is old: reports by whole days, and row by row what grows with every tick, bucket, change and notice."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Table, delete, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 
+from tidegate.model.fleet import ReplicaState
+from tidegate.model.records import Pruned
 from tidegate.store import partitions
 from tidegate.store.database import Database
-from tidegate.store.schema import action, decision, horizon, layout, pool_figure
+from tidegate.store.schema import action, decision, engine, horizon, layout, notice, pool_figure, replica, usage
 
 _ROWS = 5_000
 """Rows deleted in one transaction."""
 _SPARE = timedelta(days=2)
-"""Layouts outlive the last report that used them: the note of their use is this coarse."""
+"""Layouts and engines outlive the last report that speaks of them: the note of their use is this coarse."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was forgotten in one go."""
-
-    partitions: tuple[str, ...]
-    rows: int
-
-    def __str__(self) -> str:
-        return f"{len(self.partitions)} days of reports ({', '.join(self.partitions) or 'none'}), {self.rows} rows"
-
-
-class Retention:
-    """Keeps the store from growing without end; may be stopped anywhere and run again."""
+class StoredRetention:
+    """Implements the port `Retention`; may be stopped anywhere and run again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def prune(self, now: datetime, retention: timedelta) -> Pruned | None:
-        """Drop reports of days that ended more than `retention` ago, and rows as old of what grows with every tick.
+    def prune(self, now: datetime, retention: timedelta, history: timedelta) -> Pruned:
+        """Drop what every tick and report adds beyond `retention`, and what remains of it beyond `history`.
 
-        Decisions with an action, usage and replicas stay: they are the history that is asked for later.
-        None when nothing was so old. Raises Transient when a reader stands in the way.
+        The first are reports of days that have ended, tick figures and decisions that changed nothing; the others
+        usage, decisions with their actions, stopped replicas and notices that are not owed any more. A pool's newest
+        replica stays: its number must not be given again. Raises Transient when a reader stands in the way.
         """
-        before = now - retention
-        self._note(before)
-        dropped = partitions.drop_before(self._database, before)
+        days = self._drop_reports(now - retention)
+        rows = self._forget_history(now - history)
         idle = ~exists().where(action.c.pool == decision.c.pool, action.c.at == decision.c.at)
-        rows = self._delete(decision, (decision.c.at < before) & idle)
-        rows += self._delete(pool_figure, pool_figure.c.at < before)
-        rows += self._delete(layout, layout.c.used_at < before - _SPARE)
-        return Pruned(tuple(dropped), rows) if dropped or rows else None
+        rows += self._delete(decision, (decision.c.at < now - retention) & idle)
+        rows += self._delete(pool_figure, pool_figure.c.at < now - retention)
+        rows += self._delete(layout, layout.c.used_at < now - retention - _SPARE)
+        rows += self._delete(engine, engine.c.last_seen < now - retention - _SPARE)
+        return Pruned(tuple(days), rows)
 
-    def _note(self, before: datetime) -> None:
+    def _forget_history(self, before: datetime) -> int:
+        # Actions before decisions: one that has lost its actions is idle, and goes with those that never had any.
+        rows = self._delete(action, action.c.at < before)
+        rows += self._delete(usage, usage.c.bucket < before)
+        later = replica.alias("later")
+        numbered = exists().where(later.c.pool == replica.c.pool, later.c.serial > replica.c.serial)
+        ended = (replica.c.state == ReplicaState.STOPPED) & (replica.c.stopped_at < before)
+        rows += self._delete(replica, ended & numbered)
+        return rows + self._delete(notice, notice.c.next_at.is_(None) & (notice.c.created_at < before))
+
+    def _drop_reports(self, before: datetime) -> list[str]:
         """Say first that the days are gone: figures made of them must not be made again of what is left."""
         midnight = before.replace(hour=0, minute=0, second=0, microsecond=0)
         new = insert(horizon).values(one=True, reports_from=midnight)
         later = func.greatest(horizon.c.reports_from, new.excluded.reports_from)
         with self._database.begin() as connection:
             connection.execute(new.on_conflict_do_update(index_elements=["one"], set_={"reports_from": later}))
+        return partitions.drop_before(self._database, before)
 
     def _delete(self, table: Table, condition: ColumnElement[bool]) -> int:
         keys = list(table.primary_key.columns)

@@ -9,7 +9,7 @@ from tidegate.store.hosts import StoredHosts, StoredUsers
 from tidegate.store.layouts import Layouts
 from tidegate.store.replicas import StoredReplicas
 from tidegate.store.reports import StoredReports
-from tidegate.store.retention import Retention
+from tidegate.store.retention import StoredRetention
 from tidegate.store.usage import StoredUsage
 
 
@@ -26,4 +26,4 @@ class Store:
         self.decisions = StoredDecisions(database)
         self.usage = StoredUsage(database, layouts)
         self.alerts = StoredAlerts(database)
-        self.retention = Retention(database)
+        self.retention = StoredRetention(database)
