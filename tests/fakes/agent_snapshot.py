@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 
+from tidegate.model.figures import figures
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.gpu import SHARES
 from tidegate.model.reading import (
@@ -32,7 +33,7 @@ from tidegate.model.reading import (
     XidEvents,
 )
 from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SpoolState
-from tidegate.model.window import EngineWindow, engine_window, figures
+from tidegate.model.window import EngineWindow, engine_window
 
 NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -160,5 +161,6 @@ def busy_host() -> AgentSnapshot:
         replicas={"burst-3": ReplicaState.LOADING},
         spool=SpoolState(3, 8192, NOON - MINUTE, 1),
         link=LinkState(configured=True, last_success=NOON - MINUTE, failures=2, error="connection refused"),
+        sources={EngineSource.FILE: SourceState(ok=False, engines=2, problems=("engines.yml: line 3: is not YAML",))},
         config_loaded_at=NOON - 60 * MINUTE,
     )

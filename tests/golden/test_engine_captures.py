@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tidegate.model.figures import Figure, figures
 from tidegate.model.reading import EngineKind, EngineName, EngineReading, EngineState, Gap, Missing, Number
-from tidegate.model.window import EngineWindow, Figure, engine_window, figures
+from tidegate.model.window import EngineWindow, engine_window
 from tidegate.observe.body import read_body
 from tidegate.observe.engines import WANTED
 from tidegate.observe.textformat import normalise, parse
@@ -106,11 +107,20 @@ def test_one_page_gives_gauges_and_no_rate(name: str, shared: Path) -> None:
 
     assert (reading.kind, reading.state, reading.problems) == (EngineKind.VLLM, EngineState.READY, ())
     assert {found[Figure.RUNNING], found[Figure.QUEUE_DEPTH]} == ({5.0, 10.0} if "frozen" in name else {0.0})
-    rates = [value for figure, value in found.items() if figure not in _GAUGES]
-    assert set(rates) == {Missing(Gap.ONE_SCRAPE)}
+    assert {found[name] for name in _RATES} == {Missing(Gap.ONE_SCRAPE)}
 
 
 _GAUGES = (Figure.RUNNING, Figure.QUEUE_DEPTH, Figure.KV_CACHE_USAGE)
+_RATES = (
+    Figure.KV_CACHE_HIT_RATE,
+    Figure.KV_CACHE_HIT_RATE_DEVICE,
+    Figure.PROMPT_TOKENS_PER_SECOND,
+    Figure.GENERATION_TOKENS_PER_SECOND,
+    Figure.FINISHED,
+    Figure.PREEMPTIONS,
+    Figure.TTFT_P95,
+    Figure.TTFT_MEAN,
+)
 
 
 def test_a_restart_gives_lower_bounds_and_nothing_negative(shared: Path) -> None:
@@ -238,15 +248,22 @@ def test_the_figures_of_the_small_pair() -> None:
             "queue_depth": 3.0,
             "running": 8.0,
             "kv_cache_usage": 0.75,
+            "kv_cache_usage_mean": 0.4375,
+            "rank_imbalance": 1.4,
             "kv_cache_hit_rate": 0.5,
+            "kv_cache_hit_rate_device": 0.5,
             "prompt_tokens_per_second": 200.0,
             "cached_tokens_per_second": 100.0,
+            "computed_tokens_per_second": 100.0,
             "generation_tokens_per_second": 50.0,
             "preemptions": 2.0,
             "finished": 10.0,
             "aborted": 1.0,
             "errors": 0.0,
+            "http_errors": 0.0,
+            "ttft_mean": 0.225,
             "ttft_p50": 0.0625,
+            "ttft_p90": 0.55,
             "ttft_p95": 0.775,
             "ttft_p99": 0.955,
         }

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tidegate.cli.engine import app
-from tidegate.model.window import Figure
+from tidegate.model.figures import Figure
 from tidegate.runtime.errors import Permanent
 
 _CAPTURES = Path(__file__).parents[1] / "captures"
@@ -44,6 +44,9 @@ def test_a_pair_as_json() -> None:
     assert found["figures"].keys() == {figure.value for figure in Figure}
     assert found["figures"]["prompt_tokens_per_second"] == {"value": 200.0}
     assert found["figures"]["itl_p95"] == {"missing": "not_supported"}
+    assert found["figures"]["kv_cache_hit_rate"] == {"value": 0.5, "basis": "tokens"}
+    assert found["figures"]["kv_cache_usage"] == {"value": 0.75, "basis": "blocks"}
+    assert (found["up"], found["ready"], found["progressing"]) == (True, True, True)
     assert found["problems"] == []
 
 
@@ -57,10 +60,11 @@ def test_a_pair_for_a_person() -> None:
     lines = run(_A, _B, "--interval", "10").splitlines()
 
     assert lines[:5] == ["engine   vllm", "state    ready", "model    m", "hints    vLLM >= 0.9.2", "window   10 s"]
-    assert "kv_cache_hit_rate               50 %" in lines
+    assert "kv_cache_hit_rate               50 % of tokens" in lines
     assert "generation_tokens_per_second    50 tokens/s" in lines
     assert "ttft_p95                        0.775 s" in lines
-    assert "itl_p95                         missing: not_supported (the engine does not export it)" in lines
+    not_exported = lines[lines.index("missing: not_supported (the engine does not export it)") :]
+    assert "itl_p95" in " ".join(not_exported)
 
 
 def test_one_page_from_standard_input() -> None:
@@ -76,7 +80,7 @@ def test_a_page_that_stands_still_is_stalled() -> None:
     """The same page twice, with requests in it."""
     found = data(_A, _A)
 
-    assert found["state"] == "stalled"
+    assert (found["state"], found["up"], found["ready"], found["progressing"]) == ("stalled", True, False, False)
     assert found["figures"]["running"] == {"missing": "stale"}
     assert "not progressing" in found["problems"][0]
 
@@ -85,14 +89,14 @@ def test_a_page_that_is_no_engines(tmp_path: Path) -> None:
     """It was read, so the exit is 0; what is wrong is said, here of the first page and of the second."""
     page, text = tmp_path / "page.html", tmp_path / "text"
     page.write_text("<html>")
-    text.write_text("sglang:num_running_reqs 1\n")
+    text.write_text("DCGM_FI_DEV_GPU_UTIL 1\n")
 
     found = data(str(page), str(text))
 
-    assert (found["engine"], found["state"]) == (None, "malformed")
-    assert {tuple(figure.items()) for figure in found["figures"].values()} == {(("missing", "malformed"),)}
+    assert (found["engine"], found["state"]) == (None, "unsupported")
+    assert {tuple(figure.items()) for figure in found["figures"].values()} == {(("missing", "not_supported"),)}
     assert found["problems"][0].startswith("first body: the body is HTML")
-    assert "SGLang" in found["problems"][1]
+    assert "an exporter of GPU metrics" in found["problems"][1]
     assert "engine   not recognised" in run(str(text))
 
 

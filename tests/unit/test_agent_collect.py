@@ -12,6 +12,7 @@ from fakes.agent_parts import NOON, FakeEngines, FakeGpus, ManualClock, layout, 
 from tidegate.agent.collect import Collector, Pace
 from tidegate.agent.history import stall_after, stalled, told, trimmed
 from tidegate.agent.packing import Around, host_state, pack, snapshot, uncarried
+from tidegate.model.figures import Figure
 from tidegate.model.reading import (
     Counter,
     EngineName,
@@ -28,7 +29,6 @@ from tidegate.model.series import SeriesKey, unflatten
 from tidegate.model.snapshot import SpoolState
 from tidegate.model.target import EngineTarget
 from tidegate.model.vector import decode
-from tidegate.model.window import Figure
 from tidegate.runtime.clock import SystemClock
 
 INTERVAL = timedelta(seconds=15)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.model.figures import Figure, figures
 from tidegate.model.reading import (
     Counter,
     Distribution,
@@ -24,7 +25,7 @@ from tidegate.model.reading import (
     Number,
     Rank,
 )
-from tidegate.model.window import EngineWindow, Figure, engine_window, figures, gauge, hit_rate, quantile, ratio
+from tidegate.model.window import EngineWindow, engine_window, gauge, hit_rate, quantile, ratio
 
 _AT = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 R0, R1 = Rank("0"), Rank("1")
@@ -128,7 +129,7 @@ def test_all_counters_of_a_fallen_rank_began_again() -> None:
     before = reading(0, {(hits, R0): 90.0, (queries, R0): 100.0})
     after = reading(1, {(hits, R0): 55.0, (queries, R0): 110.0})
 
-    assert hit_rate(window([before, after]).increases) == 0.5
+    assert hit_rate(ratio(*(window([before, after]).increases[name] for name in (hits, queries)))) == 0.5
 
 
 def test_a_rank_absent_in_the_middle_is_compared_with_its_last_sight() -> None:
@@ -386,7 +387,7 @@ def test_a_histogram_without_bounds_has_no_quantile() -> None:
 @given(st.floats(0, 1e12), st.floats(0, 1e12))
 def test_a_hit_rate_is_between_zero_and_one_or_unknown(hits: float, queries: float) -> None:
     """Even where the engine counts a hit more often than its query."""
-    rate = hit_rate({Counter.CACHE_HITS: hits, Counter.CACHE_QUERIES: queries})
+    rate = hit_rate(ratio(hits, queries))
 
     assert rate == Missing(Gap.NO_TRAFFIC) if queries == 0 else 0 <= rate <= 1  # type: ignore[operator]
 

@@ -11,12 +11,14 @@ from tidegate import __version__
 from tidegate.agent.collect import Look
 from tidegate.agent.history import trimmed
 from tidegate.agent.ports import EngineTarget
+from tidegate.model.figures import figures
 from tidegate.model.fleet import ReplicaState
-from tidegate.model.reading import EngineName, EngineReading, GpuReading, HostReading
+from tidegate.model.reading import EngineName, EngineReading, GpuCountSource, GpuReading, HostReading
 from tidegate.model.series import SeriesKey, flatten, layout_id
-from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SpoolState
+from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SourceState, SpoolState
+from tidegate.model.target import EngineSource
 from tidegate.model.vector import encode
-from tidegate.model.window import EngineWindow, engine_window, figures
+from tidegate.model.window import EngineWindow, engine_window
 from tidegate.wire import MAX_SERIES, EngineStatus, GpuState, HostState, Layout, ReplicaStatus, Report
 
 _PROBLEMS = 5
@@ -35,6 +37,7 @@ class Around:
     link: LinkState = field(default_factory=LinkState)
     config_loaded_at: datetime | None = None
     config_reload_ok: bool = True
+    sources: Mapping[EngineSource, SourceState] = field(default_factory=dict)
 
 
 def pack(reading: HostReading, boot_id: str, sequence: int) -> tuple[Report, Layout]:
@@ -67,13 +70,14 @@ def snapshot(look: Look, window: timedelta, around: Around) -> AgentSnapshot:
         collected_at=look.reading.at + timedelta(seconds=look.seconds),
         collect_seconds=look.seconds,
         collections=around.collections,
-        engines={target.name: labels(target) for target in look.targets},
+        engines=_labels(look),
         windows={name: found for name, found in windows.items() if isinstance(found, EngineWindow)},
-        figures={name: figures(readings) for name, readings in recent.items()},
+        figures={name: figures(readings, windows[name]) for name, readings in recent.items()},
         last_success=look.last_success,
         replicas=around.replicas,
         spool=around.spool,
         link=around.link,
+        sources=around.sources,
         config_loaded_at=around.config_loaded_at,
         config_reload_ok=around.config_reload_ok,
     )
@@ -84,9 +88,19 @@ def _recent(look: Look, told: EngineReading, window: timedelta) -> Sequence[Engi
     return (*trimmed(history, told.at, window)[:-1], told)
 
 
-def labels(target: EngineTarget) -> EngineLabels:
-    """Where an engine belongs, for its metric labels."""
-    return EngineLabels(target.pool, target.service, target.replica_id, target.gpus, target.url)
+def _labels(look: Look) -> dict[EngineName, EngineLabels]:
+    readings = {reading.engine: reading for reading in look.reading.engines}
+    return {target.name: labels(target, readings.get(target.name)) for target in look.targets}
+
+
+def labels(target: EngineTarget, reading: EngineReading | None = None) -> EngineLabels:
+    """Where an engine belongs, for its metric labels; its GPUs as the reading counts them, where it does."""
+    gpus, source = target.gpus, GpuCountSource.CONFIGURATION
+    if reading is not None and reading.gpus is not None:
+        gpus, source = reading.gpus, reading.gpus_source or GpuCountSource.ENGINE
+    return EngineLabels(
+        target.pool, target.service, target.replica_id, gpus, target.url, gpus_source=source, traffic=target.traffic
+    )
 
 
 def host_state(
@@ -121,7 +135,7 @@ def _engine(reading: EngineReading, target: EngineTarget) -> EngineStatus:
         pool=target.pool,
         service=target.service,
         model=_printable(reading.model or ""),
-        gpus=target.gpus,
+        gpus=target.gpus if reading.gpus is None else reading.gpus,
         gpu_indices=list(target.gpu_indices),
         replica_id=target.replica_id,
         problems=[_printable(problem) for problem in reading.problems[:_PROBLEMS]],

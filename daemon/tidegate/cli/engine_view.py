@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
-from tidegate.model.reading import EngineReading, EngineState, Gap, Missing, Number
-from tidegate.model.window import EngineWindow, Figure, engine_window, figures
+from tidegate.model.figures import MEANS, QUANTILES, TIERS, Figure, basis, figures, saturated
+from tidegate.model.reading import Basis, EngineReading, EngineState, Gap, Missing, Number
+from tidegate.model.window import EngineWindow, engine_window
 
 _WORDS = {
     Gap.UNREACHABLE: "no answer from the engine",
@@ -22,20 +24,29 @@ _WORDS = {
     Gap.UNAUTHORIZED: "the engine refuses us",
     Gap.NOT_REPORTED: "nobody reported it",
 }
+_NOT_SUPPORTED = Missing(Gap.NOT_SUPPORTED)
 _UNITS = {
-    Figure.QUEUE_DEPTH: "requests",
-    Figure.RUNNING: "requests",
+    **dict.fromkeys(QUANTILES, "s"),
+    **dict.fromkeys(MEANS, "s"),
+    **dict.fromkeys(TIERS, "%"),
     Figure.KV_CACHE_USAGE: "%",
+    Figure.KV_CACHE_USAGE_MEAN: "%",
     Figure.KV_CACHE_HIT_RATE: "%",
     Figure.PROMPT_TOKENS_PER_SECOND: "tokens/s",
     Figure.CACHED_TOKENS_PER_SECOND: "tokens/s",
+    Figure.COMPUTED_TOKENS_PER_SECOND: "tokens/s",
     Figure.GENERATION_TOKENS_PER_SECOND: "tokens/s",
     Figure.PREEMPTIONS: "times",
-    Figure.FINISHED: "requests",
-    Figure.ABORTED: "requests",
-    Figure.ERRORS: "requests",
+    Figure.RETRIES: "times",
+    Figure.KV_TRANSFERS: "times",
+    Figure.KV_TRANSFER_FAILURES: "times",
+    Figure.HTTP_ERRORS: "answers",
+    Figure.RANK_IMBALANCE: "of 1 (even)",
+    Figure.SLEEP_LEVEL: "of 2 (0 is awake)",
+    Figure.WORKERS: "workers",
+    Figure.WORKERS_UP: "workers",
 }
-"""Every other figure is a time, in seconds."""
+"""Every other figure counts requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,43 +59,97 @@ class EngineView:
     window: EngineWindow | None
     figures: Mapping[Figure, Number]
     problems: tuple[str, ...]
+    beyond: frozenset[Figure] = frozenset()
+    """Quantiles that lie beyond the last finite bucket, see `figures.saturated`."""
+
+    @property
+    def up(self) -> bool:
+        """See `EngineReading.up`."""
+        return self.reading.up or self.state is EngineState.STALLED
+
+    @property
+    def ready(self) -> bool:
+        """See `EngineReading.ready`; one that stands still is not."""
+        return self.reading.ready and self.state is EngineState.READY
+
+    @property
+    def progressing(self) -> bool | None:
+        """None where one look cannot tell."""
+        return self.window.progressing if self.window else None
 
     def as_json(self) -> dict[str, object]:
         """As data; `figures` has every name, each with a value or the reason for its absence."""
         return {
             "engine": self.reading.kind.value if self.reading.kind else None,
             "state": self.state.value,
+            "up": self.up,
+            "ready": self.ready,
+            "progressing": self.progressing,
             "model": self.reading.model,
+            "gpus": self.reading.gpus,
+            "gpus_source": self.reading.gpus_source.value if self.reading.gpus_source else None,
             "hints": list(self.reading.hints),
             "seconds": self.window.seconds if self.window else None,
             "partial": self.window.partial if self.window else None,
-            "figures": {
-                name.value: {"missing": value.why.value} if isinstance(value, Missing) else {"value": value}
-                for name, value in self.figures.items()
-            },
+            "figures": {name.value: self._figure(name, value) for name, value in self.figures.items()},
             "problems": list(self.problems),
         }
+
+    def _figure(self, name: Figure, value: Number) -> dict[str, object]:
+        if isinstance(value, Missing):
+            return {"missing": value.why.value}
+        found: dict[str, object] = {"value": value}
+        counted_in = basis(name, self.reading)
+        if counted_in is not None:
+            found["basis"] = counted_in.value
+        if name in self.beyond:
+            found["saturated"] = True
+        return found
 
     def as_text(self) -> str:
         """For a terminal."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        yield from self._heading()
+        yield ""
+        for name, value in self.figures.items():
+            if value != _NOT_SUPPORTED:
+                yield f"{name.value:<32}{_shown(name, value)}{self._remark(name, value)}"
+        absent = [name.value for name, value in self.figures.items() if value == _NOT_SUPPORTED]
+        if absent:
+            yield ""
+            yield f"missing: not_supported ({_WORDS[Gap.NOT_SUPPORTED]})"
+            yield from wrap(", ".join(absent), 100, initial_indent="  ", subsequent_indent="  ")
+        if self.problems:
+            yield ""
+            yield "problems"
+            yield from (f"- {problem}" for problem in self.problems)
+
+    def _heading(self) -> Iterator[str]:
         yield f"engine   {self.reading.kind.value if self.reading.kind else 'not recognised'}"
         yield f"state    {self.state.value}"
         if self.reading.model:
             yield f"model    {self.reading.model}"
         if self.reading.hints:
             yield f"hints    {', '.join(self.reading.hints)}"
+        if self.reading.gpus is not None and self.reading.gpus_source is not None:
+            yield f"gpus     {self.reading.gpus}, says the {self.reading.gpus_source.value}"
         if self.window:
             yield f"window   {self.window.seconds:g} s{', lower bounds' if self.window.partial else ''}"
-        yield ""
-        for name, value in self.figures.items():
-            yield f"{name.value:<32}{_shown(name, value)}"
-        if self.problems:
-            yield ""
-            yield "problems"
-            yield from (f"- {problem}" for problem in self.problems)
+
+    def _remark(self, name: Figure, value: Number) -> str:
+        if isinstance(value, Missing):
+            return ""
+        if name in self.beyond:
+            return " or more: it lies beyond the last bucket"
+        match basis(name, self.reading):
+            case Basis.LIFETIME:
+                return " since the engine's start"
+            case None:
+                return ""
+            case counted_in:
+                return f" of {counted_in.value}"
 
 
 def view(readings: Sequence[EngineReading]) -> EngineView:
@@ -97,14 +162,19 @@ def view(readings: Sequence[EngineReading]) -> EngineView:
     problems = [f"first body: {problem}" for problem in earlier]
     problems += [*last.problems, *(seen.notes if seen else ())]
     return EngineView(
-        last, EngineState.STALLED if stalled else last.state, seen, figures(readings), tuple(dict.fromkeys(problems))
+        last,
+        EngineState.STALLED if stalled else last.state,
+        seen,
+        figures(readings, window),
+        tuple(dict.fromkeys(problems)),
+        saturated(seen) if seen else frozenset(),
     )
 
 
 def _shown(name: Figure, value: Number) -> str:
     if isinstance(value, Missing):
         return f"missing: {value.why.value} ({_WORDS[value.why]})"
-    unit = _UNITS.get(name, "s")
+    unit = _UNITS.get(name, "requests")
     return f"{_number(value * 100 if unit == '%' else value)} {unit}"
 
 

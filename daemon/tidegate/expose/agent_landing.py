@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from tidegate.expose.agent_metrics import tokens_per_gpu_per_second
+from tidegate.model.figures import Figure
 from tidegate.model.reading import EngineReading, EngineState, Gap, GpuReading, GpuSurvey, Missing, Number
 from tidegate.model.snapshot import AgentSnapshot, EngineLabels
-from tidegate.model.window import Figure
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --dim: #777; --good: #1a7f37; --wait: #9a6700; --bad: #cf222e }
@@ -80,6 +80,8 @@ def _agent_line(snapshot: AgentSnapshot) -> str:
         said += f"<br><span class=bad>Controller: {escape(link.error)}</span>"
     if spool.dropped:
         said += f"<br><span class=bad>Reports dropped for good (spool full, or too old): {spool.dropped}.</span>"
+    for problem in (each for source in snapshot.sources.values() for each in source.problems):
+        said += f"<br><span class=bad>Engines: {escape(problem)}.</span>"
     if not snapshot.config_reload_ok:
         said += "<br><span class=bad>The last reload failed; the earlier configuration is in force.</span>"
     return f"<p>{said}</p>"

@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from tidegate.expose.exposition import Exposition, render
 from tidegate.expose.families import Role
 from tidegate.expose.gpu_metrics import add_gpus
+from tidegate.model.figures import Figure
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.reading import (
     Counter,
@@ -22,7 +23,7 @@ from tidegate.model.reading import (
     Number,
 )
 from tidegate.model.snapshot import AgentSnapshot, EngineLabels
-from tidegate.model.window import Figure, ratio
+from tidegate.model.window import ratio
 
 __all__ = ["AgentCollector", "render", "retry_rate", "tokens_per_gpu_per_second"]
 
@@ -107,6 +108,9 @@ def _agent(out: Exposition, snapshot: AgentSnapshot) -> None:
     if link.configured:
         out.add("tidegate_link_failures_total", {}, link.failures)
         out.add("tidegate_link_last_success_timestamp_seconds", {}, _stamp(link.last_success))
+    for source, found in snapshot.sources.items():
+        out.add("tidegate_discovery_up", {"source": source.value}, float(found.ok))
+        out.add("tidegate_discovered_engines", {"source": source.value}, found.engines)
     for replica, state in sorted(snapshot.replicas.items()):
         out.one_of("tidegate_replica_state", {"replica": replica}, "state", ReplicaState, state)
 

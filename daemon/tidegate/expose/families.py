@@ -45,6 +45,9 @@ _HOST = (
     _c("spool_dropped", "Reports given up because the spool was full or they were too old, since its creation."),
     _c("link_failures", "Failed deliveries to a controller since the agent's start; absent without a controller."),
     _g("link_last_success_timestamp_seconds", "When a controller last took a report."),
+    _g("discovery_up", "1 when the last look for engines in files or among processes was good; else the last list stays.",
+       "source"),
+    _g("discovered_engines", "Engines that this source gave at the last look.", "source"),
     _g("replica_state", "1 for the state that a unit started for the controller is in, 0 for the others.",
        "replica", "state"),
 )  # fmt: skip

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tidegate.model.figures import Figure
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.reading import EngineName, GpuCountSource, HostReading, Number
+from tidegate.model.target import EngineSource
 from tidegate.model.vocabulary import TrafficClass
-from tidegate.model.window import EngineWindow, Figure
+from tidegate.model.window import EngineWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,15 @@ class SpoolState:
     oldest_at: datetime | None = None
     dropped: int = 0
     """Reports given up because the spool was full or they were too old, since its creation."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How a source of engines does."""
+
+    ok: bool = True
+    engines: int = 0
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +75,7 @@ class AgentSnapshot:
     replicas: Mapping[str, ReplicaState] = field(default_factory=dict)
     spool: SpoolState = SpoolState()
     link: LinkState = LinkState()
+    sources: Mapping[EngineSource, SourceState] = field(default_factory=dict)
+    """Where engines come from besides the configuration and the controller."""
     config_loaded_at: datetime | None = None
     config_reload_ok: bool = True

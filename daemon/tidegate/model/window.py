@@ -7,9 +7,9 @@ ratio; a quantile comes from bucket increases by linear interpolation; whatever 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 
 from tidegate.model.increase import increases
 from tidegate.model.reading import (
@@ -26,37 +26,6 @@ from tidegate.model.reading import (
 )
 
 
-class Figure(StrEnum):
-    """The normalized figures of an engine, by the names that `tidegate engine read --json` prints."""
-
-    QUEUE_DEPTH = "queue_depth"
-    RUNNING = "running"
-    KV_CACHE_USAGE = "kv_cache_usage"
-    KV_CACHE_HIT_RATE = "kv_cache_hit_rate"
-    PROMPT_TOKENS_PER_SECOND = "prompt_tokens_per_second"
-    CACHED_TOKENS_PER_SECOND = "cached_tokens_per_second"
-    GENERATION_TOKENS_PER_SECOND = "generation_tokens_per_second"
-    PREEMPTIONS = "preemptions"
-    FINISHED = "finished"
-    ABORTED = "aborted"
-    ERRORS = "errors"
-    TTFT_P50 = "ttft_p50"
-    TTFT_P95 = "ttft_p95"
-    TTFT_P99 = "ttft_p99"
-    ITL_P50 = "itl_p50"
-    ITL_P95 = "itl_p95"
-    ITL_P99 = "itl_p99"
-    TPOT_P50 = "tpot_p50"
-    TPOT_P95 = "tpot_p95"
-    TPOT_P99 = "tpot_p99"
-    E2E_P50 = "e2e_p50"
-    E2E_P95 = "e2e_p95"
-    E2E_P99 = "e2e_p99"
-    QUEUE_TIME_P50 = "queue_time_p50"
-    QUEUE_TIME_P95 = "queue_time_p95"
-    QUEUE_TIME_P99 = "queue_time_p99"
-
-
 @dataclass(frozen=True, slots=True)
 class EngineWindow:
     """What a window of readings says: summed increases, and how far they can be trusted."""
@@ -70,7 +39,9 @@ class EngineWindow:
     progressing: bool
     """False when requests ran or waited at both ends and some rank of theirs did nothing: its gauges stand still."""
     notes: tuple[str, ...] = ()
-    """Why the window is partial or not progressing, in words."""
+    """Why the window is partial or not progressing, in words, and what else is doubtful about it."""
+    work: Mapping[Rank, float] = field(default_factory=dict)
+    """Tokens that each rank computed or generated: what there is to share out evenly."""
 
 
 def engine_window(readings: Sequence[EngineReading]) -> EngineWindow | Missing:
@@ -89,7 +60,17 @@ def engine_window(readings: Sequence[EngineReading]) -> EngineWindow | Missing:
     notes = tuple(f"lower bounds: {words}" for words in losses)
     if stuck:
         notes += (f"not progressing: rank {', '.join(stuck)} has requests and did nothing for {seconds:g} s",)
-    return EngineWindow(seconds, totals, distributions, bool(losses), not stuck, notes)
+    if totals.get(Counter.CACHE_HITS, 0.0) > totals.get(Counter.CACHE_QUERIES, math.inf):
+        notes += ("more cache hits than lookups: the engine counts a retried lookup again; the hit rate stops at 1",)
+    return EngineWindow(seconds, totals, distributions, bool(losses), not stuck, notes, _work_by_rank(found.counters))
+
+
+def _work_by_rank(moved: Mapping[tuple[Counter, Rank], float]) -> dict[Rank, float]:
+    work: dict[Rank, float] = {}
+    for (counter, rank), increase in moved.items():
+        if counter in (Counter.COMPUTED_PROMPT_TOKENS, Counter.GENERATION_TOKENS):
+            work[rank] = work.get(rank, 0.0) + increase
+    return work
 
 
 def _over_ranks(
@@ -122,6 +103,8 @@ def _stuck(readings: Sequence[EngineReading], moved: Mapping[tuple[Counter, Rank
     busy_throughout = _busy_ranks(readings[0]) & _busy_ranks(readings[-1])
     counted = {rank for counter, rank in moved if counter in _WORK}
     working = {rank for (counter, rank), increase in moved.items() if counter in _WORK and increase > 0}
+    if counted and not working and _holds_requests(readings[0]) and _holds_requests(readings[-1]):
+        return sorted(counted)
     if counted.isdisjoint(busy_throughout):  # gauges by rank beside counters that are not, or none that tell of work
         return [] if any(increase > 0 for increase in moved.values()) else sorted(busy_throughout)
     return sorted((busy_throughout & counted) - working)
@@ -135,8 +118,31 @@ def _busy_ranks(reading: EngineReading) -> set[Rank]:
     }
 
 
+def _holds_requests(reading: EngineReading) -> bool:
+    """True when the web server in front of the schedulers holds requests: a stopped one renews no gauge of its own."""
+    held = (value for (name, _), value in reading.gauges.items() if name is Gauge.HELD)
+    return any(not isinstance(value, Missing) and value > 0 for value in held)
+
+
+_HIGHEST = frozenset({Gauge.KV_CACHE_USAGE, Gauge.SLEEP_LEVEL})
+
+
 def gauge(reading: EngineReading, name: Gauge) -> Number:
-    """One gauge over the engine's ranks: the sum, and for the KV cache the fullest rank."""
+    """One gauge over the engine's ranks: the sum; for the KV cache the fullest rank, for sleep the deepest."""
+    numbers = _over_the_ranks(reading, name)
+    if isinstance(numbers, Missing):
+        return numbers
+    return max(numbers) if name in _HIGHEST else sum(numbers)
+
+
+def gauge_mean(reading: EngineReading, name: Gauge) -> Number:
+    """The mean of one gauge over the engine's ranks."""
+    numbers = _over_the_ranks(reading, name)
+    return numbers if isinstance(numbers, Missing) else sum(numbers) / len(numbers)
+
+
+def _over_the_ranks(reading: EngineReading, name: Gauge) -> list[float] | Missing:
+    """Each rank's value, one at least; one that is missing makes the whole missing."""
     if reading.state is EngineState.STALLED:
         return Missing(Gap.STALE)
     numbers = []
@@ -145,9 +151,15 @@ def gauge(reading: EngineReading, name: Gauge) -> Number:
             return value
         if found is name and not isinstance(value, Missing):
             numbers.append(float(value))
-    if not numbers:
-        return Missing(state_gap(reading.state) or Gap.NOT_SUPPORTED)
-    return max(numbers) if name is Gauge.KV_CACHE_USAGE else sum(numbers)
+    return numbers or Missing(state_gap(reading.state) or Gap.NOT_SUPPORTED)
+
+
+def imbalance(window: EngineWindow) -> Number:
+    """The busiest rank's work over the mean of all ranks: 1 is even, the number of ranks is one that does it all."""
+    if len(window.work) < 2:
+        return Missing(Gap.NOT_SUPPORTED)
+    mean = sum(window.work.values()) / len(window.work)
+    return ratio(max(window.work.values()), mean)
 
 
 _STATE_GAPS = {
@@ -190,73 +202,13 @@ def quantile(histogram: Histogram, q: float) -> Number:
     return lower_bound
 
 
-_RATES = {
-    Figure.PROMPT_TOKENS_PER_SECOND: Counter.PROMPT_TOKENS,
-    Figure.CACHED_TOKENS_PER_SECOND: Counter.CACHED_PROMPT_TOKENS,
-    Figure.GENERATION_TOKENS_PER_SECOND: Counter.GENERATION_TOKENS,
-}
-_COUNTS = {
-    Figure.PREEMPTIONS: Counter.PREEMPTIONS,
-    Figure.FINISHED: Counter.FINISHED,
-    Figure.ABORTED: Counter.ABORTED,
-    Figure.ERRORS: Counter.ERRORS,
-}
-_GAUGES = {
-    Figure.QUEUE_DEPTH: Gauge.QUEUE_DEPTH,
-    Figure.RUNNING: Gauge.RUNNING,
-    Figure.KV_CACHE_USAGE: Gauge.KV_CACHE_USAGE,
-}
-_QUANTILES = {
-    Figure(f"{name.value}_p{percent}"): (name, percent / 100) for name in Distribution for percent in (50, 95, 99)
-}
+def is_saturated(histogram: Histogram, q: float) -> bool:
+    """True when the q-quantile lies beyond the highest finite bound."""
+    return len(histogram.bounds) > 1 and histogram.counts[-2] < q * histogram.counts[-1]
 
 
-def figures(readings: Sequence[EngineReading]) -> dict[Figure, Number]:
-    """Every normalized figure over readings in time order; gauges are those of the last one."""
-    last = readings[-1]
-    gap = state_gap(last.state)
-    if gap is not None:
-        return dict.fromkeys(Figure, Missing(gap))
-    window = engine_window(readings)
-    stale = isinstance(window, EngineWindow) and not window.progressing
-    result: dict[Figure, Number] = {}
-    for figure in Figure:
-        if figure in _GAUGES:
-            result[figure] = Missing(Gap.STALE) if stale else gauge(last, _GAUGES[figure])
-        elif not _exported(figure, last):
-            result[figure] = Missing(Gap.NOT_SUPPORTED)
-        else:
-            result[figure] = window if isinstance(window, Missing) else _windowed(figure, window)
-    return result
-
-
-def _exported(figure: Figure, reading: EngineReading) -> bool:
-    counters = {counter for counter, _ in reading.counters}
-    if figure is Figure.KV_CACHE_HIT_RATE:
-        return {Counter.CACHE_QUERIES, Counter.CACHE_HITS} <= counters
-    if figure in _QUANTILES:
-        return any(name is _QUANTILES[figure][0] for name, _ in reading.histograms)
-    return (_RATES.get(figure) or _COUNTS[figure]) in counters
-
-
-def _windowed(figure: Figure, window: EngineWindow) -> Number:
-    # The newest reading has the series, see `figures`; without an increase there was nothing to compare it with.
-    unknown = Missing(Gap.RESET if window.partial else Gap.ONE_SCRAPE)
-    if figure is Figure.KV_CACHE_HIT_RATE:
-        return hit_rate(window.increases) if Counter.CACHE_QUERIES in window.increases else unknown
-    if figure in _QUANTILES:
-        name, q = _QUANTILES[figure]
-        histogram = window.distributions.get(name)
-        return quantile(histogram, q) if histogram else unknown
-    increase = window.increases.get(_RATES.get(figure) or _COUNTS[figure])
-    if increase is None or (figure in _RATES and window.seconds <= 0):
-        return unknown
-    return increase / window.seconds if figure in _RATES else increase
-
-
-def hit_rate(increases: Mapping[Counter, float]) -> Number:
-    """Hits over queries, at most 1: retried lookups count twice in some releases (vllm#43736)."""
-    share = ratio(increases.get(Counter.CACHE_HITS), increases.get(Counter.CACHE_QUERIES))
+def hit_rate(share: Number) -> Number:
+    """A share of hits, at most 1: retried lookups count twice in some releases (vllm#43736, sglang#25972)."""
     return share if isinstance(share, Missing) else min(share, 1.0)
 
 
