@@ -31,7 +31,8 @@ def stalled(readings: Sequence[EngineReading], bound: timedelta) -> bool:
     """
     if not readings or readings[-1].state is not EngineState.READY:
         return False
-    good = [reading for reading in readings if reading.counters]
+    # Counters alone tell of movement.
+    good = [replace(reading, histograms={}) for reading in readings if reading.counters]
     tail = trimmed(good, readings[-1].at, bound)
     window = engine_window(tail)
     return isinstance(window, EngineWindow) and window.seconds >= bound.total_seconds() and not window.progressing

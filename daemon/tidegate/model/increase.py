@@ -64,13 +64,27 @@ def _runs(readings: Sequence[EngineReading], total: Increases) -> list[list[Engi
     return list(runs.values())
 
 
+@dataclass(slots=True)
+class _Stretch:
+    """A histogram from where its counting is known up to now: one subtraction, however many readings lie between."""
+
+    begun: Histogram
+    last: Histogram | None = None
+    """None while there is only the beginning."""
+
+    @property
+    def latest(self) -> Histogram:
+        """What was seen last."""
+        return self.last or self.begun
+
+
 class _Run:
     """Follows one process, and those that take its place, through readings."""
 
     def __init__(self, first: EngineReading, total: Increases) -> None:
         self._total = total
         self._counters = dict(first.counters)
-        self._histograms = dict(first.histograms)
+        self._stretches = {key: _Stretch(histogram) for key, histogram in first.histograms.items()}
         self._started = first.started
         self._fresh: set[Rank] = set()
         """Ranks that began at zero inside the window: all that they count belongs to it."""
@@ -86,8 +100,9 @@ class _Run:
             for distribution, histogram in reading.histograms.items():
                 self._add_histogram(distribution, histogram)
         last = readings[-1]
-        for name, rank in (*(self._counters.keys() - last.counters), *(self._histograms.keys() - last.histograms)):
+        for name, rank in (*(self._counters.keys() - last.counters), *(self._stretches.keys() - last.histograms)):
             self._lose(f"{name.value} of rank {rank} is missing at the end")
+        self._end_stretches(list(self._stretches))
 
     def _lose(self, words: str) -> None:
         self._total.losses[words] = None
@@ -99,14 +114,14 @@ class _Run:
             self._lose("the engine restarted")
             self._all_fresh = True
             self._counters.clear()
-            self._histograms.clear()
+            self._end_stretches(list(self._stretches))
         self._started = reading.started
 
     def _fallen(self, reading: EngineReading) -> list[Rank]:
         fallen = {key[1] for key, total in reading.counters.items() if total < self._counters.get(key, 0.0)}
         for key, histogram in reading.histograms.items():
-            earlier = self._histograms.get(key)
-            if earlier is not None and histogram.count < earlier.count:
+            stretch = self._stretches.get(key)
+            if stretch is not None and histogram.count < stretch.latest.count:
                 fallen.add(key[1])
         return sorted(fallen)
 
@@ -115,7 +130,7 @@ class _Run:
         self._lose(f"rank {rank} restarted")
         self._fresh.add(rank)
         self._counters = {key: total for key, total in self._counters.items() if key[1] != rank}
-        self._histograms = {key: histogram for key, histogram in self._histograms.items() if key[1] != rank}
+        self._end_stretches([key for key in self._stretches if key[1] == rank])
 
     def _add_counter(self, key: tuple[Counter, Rank], total: float) -> None:
         earlier = self._counters.get(key)
@@ -127,18 +142,34 @@ class _Run:
         self._total.counters[key] = self._total.counters.get(key, 0.0) + total - earlier
 
     def _add_histogram(self, key: tuple[Distribution, Rank], histogram: Histogram) -> None:
-        earlier = self._histograms.get(key)
-        self._histograms[key] = histogram
-        if earlier is None:
-            if not self._began_at_zero(key):
-                return
-            earlier = Histogram(histogram.bounds, (0.0,) * len(histogram.bounds), 0.0, 0.0)
-        present = self._total.histograms.get(key)
-        if histogram.bounds != earlier.bounds or (present is not None and present.bounds != histogram.bounds):
-            self._lose(f"the buckets of {key[0].value} of rank {key[1]} changed")
-            return
-        step = histogram.minus(earlier)
-        self._total.histograms[key] = step if present is None else present.plus(step)
+        stretch = self._stretches.get(key)
+        if stretch is None:
+            if self._began_at_zero(key):
+                zeros = Histogram(histogram.bounds, (0.0,) * len(histogram.bounds), 0.0, 0.0)
+                self._stretches[key] = _Stretch(zeros, histogram)
+            else:
+                self._stretches[key] = _Stretch(histogram)
+        elif stretch.begun.bounds == histogram.bounds:
+            stretch.last = histogram
+        else:
+            self._lose_buckets(key)
+            self._end_stretches([key])
+            self._stretches[key] = _Stretch(histogram)
+
+    def _end_stretches(self, keys: Sequence[tuple[Distribution, Rank]]) -> None:
+        """Add what was counted up to here."""
+        for key in keys:
+            stretch = self._stretches.pop(key)
+            if stretch.last is None:
+                continue
+            present, grown = self._total.histograms.get(key), stretch.last.minus(stretch.begun)
+            if present is None or present.bounds == grown.bounds:
+                self._total.histograms[key] = grown if present is None else present.plus(grown)
+            else:
+                self._lose_buckets(key)
+
+    def _lose_buckets(self, key: tuple[Distribution, Rank]) -> None:
+        self._lose(f"the buckets of {key[0].value} of rank {key[1]} changed")
 
     def _began_at_zero(self, key: tuple[_Name, Rank]) -> bool:
         if self._all_fresh or key[1] in self._fresh:

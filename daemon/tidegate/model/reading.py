@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
+from operator import add
 from typing import NewType
 
 from tidegate.model.gpu import (
@@ -79,7 +80,7 @@ class Histogram:
         """Both together; raises ValueError when the bounds differ."""
         if self.bounds != other.bounds:
             raise ValueError("histograms with different bounds cannot be added up")
-        counts = tuple(x + y for x, y in zip(self.counts, other.counts, strict=True))
+        counts = tuple(map(add, self.counts, other.counts))
         return Histogram(self.bounds, counts, self.sum + other.sum, self.count + other.count)
 
     def minus(self, earlier: Histogram) -> Histogram:
@@ -89,7 +90,7 @@ class Histogram:
         """
         if self.bounds != earlier.bounds:
             raise ValueError("histograms with different bounds cannot be subtracted")
-        steps = (max(0.0, x - y) for x, y in zip(self.counts, earlier.counts, strict=True))
+        steps = [x - y if x > y else 0.0 for x, y in zip(self.counts, earlier.counts, strict=True)]
         count = max(0.0, self.count - earlier.count)
         return Histogram(self.bounds, tuple(accumulate(steps, max)), max(0.0, self.sum - earlier.sum), count)
 
