@@ -32,7 +32,8 @@ from tidegate.model.reading import (
     Rank,
     XidEvents,
 )
-from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SpoolState
+from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SourceState, SpoolState
+from tidegate.model.target import EngineSource
 from tidegate.model.window import EngineWindow, engine_window
 
 NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)

@@ -46,7 +46,7 @@ class UnitRecord:
 
     def status(self, state: ReplicaState, why: str = "") -> UnitStatus:
         """The record as the agent's port reports it."""
-        return UnitStatus(self.replica_id, state, why, self.template, self.slot, self.gpus)
+        return UnitStatus(self.replica_id, state, why, self.template, self.slot, self.gpus, main_pid=self.pid)
 
 
 def new_record(replica: DesiredReplica, boot: str, began: float) -> UnitRecord:

@@ -20,7 +20,7 @@ from tidegate.runtime.files import replace_file
 from tidegate.wire import DesiredReplica
 
 _UNIT_NAME = re.compile(r"[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]*\.service")
-_PROPERTIES = "LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,Job"
+_PROPERTIES = "LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,Job,ControlGroup"
 _ALIVE = frozenset({"active", "activating", "deactivating", "reloading"})
 _REFUSED = ("Access denied", "authentication required", "Permission denied")
 
@@ -91,7 +91,11 @@ class SystemdUnits:
             records = self._records.all()
             shown = _show([record.unit for record in records]) if records else []
             pairs = zip(records, shown, strict=True)
-            return [_status(record, seen) for record, seen in pairs if self._begun(record, seen)]
+            return [
+                replace(_status(record, seen), control_group=seen.get("ControlGroup", ""))
+                for record, seen in pairs
+                if self._begun(record, seen)
+            ]
 
     def _begun(self, record: UnitRecord, properties: Mapping[str, str]) -> bool:
         """Settle a record that an agent wrote without living to note the start: its unit runs, or there is none."""

@@ -60,6 +60,8 @@ class Collector:
         self._host, self._gpus, self._engines, self._clock, self._pace = host, gpus, engines, clock, pace
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="collect")
         self._scrapes: dict[EngineName, Future[EngineReading]] = {}
+        self._begun: dict[EngineName, datetime] = {}
+        """When each engine was last asked."""
         self._survey: Future[GpuSurvey] | None = None
         self._histories: dict[EngineName, tuple[EngineReading, ...]] = {}
         self._last_success: dict[EngineName, datetime] = {}
@@ -75,7 +77,8 @@ class Collector:
         scrapes = {target.name: self._scrape(target, now) for target in targets}
         survey = self._survey if self._survey is not None and not self._survey.done() else None
         self._survey = survey or self._pool.submit(self._gpus.read, now)
-        wait(scrapes.values(), self._pace.scrape_timeout.total_seconds() + _GRACE_SECONDS)
+        longest = max((target.timeout or self._pace.scrape_timeout for target in targets), default=timedelta())
+        wait(scrapes.values(), longest.total_seconds() + _GRACE_SECONDS)
         readings = tuple(self._told(name, _landed(name, scrape, now), starting) for name, scrape in scrapes.items())
         spent = self._clock.real_seconds(timedelta(seconds=self._clock.monotonic() - began))
         wait([self._survey], max(0.0, self._pace.nvml_timeout.total_seconds() + _GRACE_SECONDS - spent))
@@ -89,15 +92,24 @@ class Collector:
         self._gpus.close()
 
     def _scrape(self, target: EngineTarget, now: datetime) -> Future[EngineReading]:
+        """The scrape under way, else a new one; the last one again while the engine may not be asked yet."""
         present = self._scrapes.get(target.name)
-        if present is None or present.done():
+        if present is None or (present.done() and not self._rests(target, now)):
             present = self._scrapes[target.name] = self._pool.submit(self._engines.read, target, now)
+            self._begun[target.name] = now
         return present
+
+    def _rests(self, target: EngineTarget, now: datetime) -> bool:
+        # A collection that comes a little early must not double the floor.
+        since = now - self._begun.get(target.name, datetime.min.replace(tzinfo=now.tzinfo))
+        return since + self._pace.interval / 10 < target.min_interval
 
     def _told(self, name: EngineName, reading: EngineReading, starting: Collection[EngineName]) -> EngineReading:
         bound = stall_after(self._pace.interval)
         keep = max(self._pace.window, bound) + self._pace.interval
-        readings = trimmed((*self._histories.get(name, ()), reading), reading.at, keep)
+        before = self._histories.get(name, ())
+        # An engine that rests shows its last reading again: that is no second one.
+        readings = trimmed(before if before and before[-1] is reading else (*before, reading), reading.at, keep)
         last = told(readings, bound, starting=name in starting)
         # Kept as it was read: a stall is proven by readings that answered, not by our word for them.
         self._histories[name] = readings
@@ -111,6 +123,7 @@ class Collector:
             self._last_success.pop(name, None)
         for name in [name for name, scrape in self._scrapes.items() if name not in present and scrape.done()]:
             del self._scrapes[name]
+            self._begun.pop(name, None)
 
 
 def _landed(name: EngineName, scrape: Future[EngineReading], now: datetime) -> EngineReading:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ from tidegate.agent.packing import Around, host_state, in_view, pack, snapshot, 
 from tidegate.agent.ports import ControllerLink, EngineTarget
 from tidegate.agent.report import DesiredPoll, Reporter
 from tidegate.agent.spool import Spool
+from tidegate.agent.surroundings import Surroundings
 from tidegate.agent.units import Manners, Replicas
 from tidegate.model.snapshot import AgentSnapshot, LinkState, SpoolState
 from tidegate.runtime.clock import Clock
@@ -62,14 +62,23 @@ class Control:
 class Agent:
     """One host's agent. `snapshot` is for any thread; each of the other verbs is for one thread."""
 
-    def __init__(self, collector: Collector, control: Control | None, course: Course, clock: Clock) -> None:
+    def __init__(
+        self,
+        collector: Collector,
+        control: Control | None,
+        course: Course,
+        clock: Clock,
+        surroundings: Surroundings | None = None,
+    ) -> None:
         self._collector, self._control, self._course, self._clock = collector, control, course, clock
+        self._surroundings = surroundings or Surroundings()
         self._boot_id = uuid.uuid4().hex
         """Of this life of the agent, not of the host: no sequence number needs to be remembered to be used once."""
         self._sequence = 0
         self._look: Look | None = None
         self._snapshot: AgentSnapshot | None = None
         self._reload_ok = True
+        self._web_ok = True
         self._left_out = 0
         self._fresh = threading.Event()
         self._stopping = threading.Event()
@@ -89,7 +98,8 @@ class Agent:
         control, course = self._control, self._course
         managed = control.replicas.targets() if control else ()
         starting = control.replicas.starting() if control else frozenset()
-        look = self._collector.collect(_one_a_name(course.targets, managed), starting)
+        targets = self._surroundings.targets(course.targets, managed)
+        look = self._surroundings.counted(self._collector.collect(targets, starting))
         self._sequence += 1
         if control is not None:
             self._spool(control.spool, look)
@@ -99,11 +109,17 @@ class Agent:
             control.spool.state() if control else SpoolState(),
             control.reporter.state() if control else LinkState(),
             course.loaded_at,
-            self._reload_ok,
+            self._reload_ok and self._web_ok,
+            self._surroundings.sources(),
         )
         self._snapshot = snapshot(look, course.pace.window, around)
         self._look = look
         self._fresh.set()
+
+    def look_around(self) -> None:
+        """Look at the processes of this host; may be held up by the kernel, and nothing else with it."""
+        units = self._control.replicas.units() if self._control is not None else ()
+        self._surroundings.look(self._look, units, self._clock.now())
 
     def deliver(self) -> None:
         """Wait for the next collection and deliver; without one only what waits. Raises as `Reporter.round` does."""
@@ -141,6 +157,10 @@ class Agent:
     def reload_failed(self) -> None:
         """Note that the configuration on disk is not the one in force."""
         self._reload_ok = False
+
+    def note_web(self, *, ok: bool) -> None:
+        """Note whether the web configuration on disk is the one in force."""
+        self._web_ok = ok
 
     def schedule_collections(self, loop: Loop) -> None:
         """Put the collections on the loop, or change their interval there."""
@@ -189,8 +209,3 @@ class Agent:
         # The position first: replicas that are told with it are then at least as new.
         position = control.replicas.position()
         return host_state(look, control.replicas.report(look.histories), position, control.spool.state())
-
-
-def _one_a_name(own: Sequence[EngineTarget], managed: Sequence[EngineTarget]) -> list[EngineTarget]:
-    """Every target once; the operator's own where a name is used twice."""
-    return list({target.name: target for target in (*managed, *own)}.values())

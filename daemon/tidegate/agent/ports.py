@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Protocol
 
-from tidegate.model.reading import EngineReading, GpuSurvey
-from tidegate.model.target import EngineTarget, UnitStatus
+from tidegate.model.reading import EngineName, EngineReading, GpuReading, GpuSurvey
+from tidegate.model.target import EngineTarget, Found, UnitStatus
 from tidegate.wire import Answer, Batch, Desired, DesiredReplica
 
-__all__ = ["ControllerLink", "EngineReader", "EngineTarget", "GpuReader", "UnitStatus", "Units"]
+__all__ = [
+    "ControllerLink",
+    "EngineFiles",
+    "EngineProcesses",
+    "EngineReader",
+    "EngineTarget",
+    "GpuReader",
+    "UnitStatus",
+    "Units",
+]
 
 
 class GpuReader(Protocol):
@@ -30,6 +40,37 @@ class EngineReader(Protocol):
 
     def read(self, target: EngineTarget, now: datetime) -> EngineReading:
         """The reading; its state says what went wrong."""
+        ...
+
+
+class EngineFiles(Protocol):
+    """Engines that files list; never raises."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether any file is named."""
+        ...
+
+    def use(self, patterns: Sequence[Path]) -> None:
+        """Watch these from now on."""
+        ...
+
+    def look(self) -> Found:
+        """The engines of every file as it is now, or as it last was good."""
+        ...
+
+
+class EngineProcesses(Protocol):
+    """The processes of this host, as far as they may be seen; never raises, but may be held up by the kernel."""
+
+    def engines(self, now: datetime, taken: Set[int]) -> Found:
+        """Engines that listen on a port that is not `taken`."""
+        ...
+
+    def held(
+        self, targets: Sequence[EngineTarget], units: Sequence[UnitStatus], gpus: Sequence[GpuReading]
+    ) -> Mapping[EngineName, tuple[int, ...]]:
+        """The indices of the GPUs that each engine computes on; one of which nothing is known is absent."""
         ...
 
 

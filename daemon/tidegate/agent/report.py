@@ -140,7 +140,9 @@ class Reporter:
         taken = clipped(answer.acknowledged, reports)
         self._spool.acknowledge(taken)
         route.layouts |= named - set(answer.need_layouts)
-        self._listeners.clock_offset(least_offset(sent, datetime.fromtimestamp(answer.now, UTC), received))
+        offset = least_offset(sent, datetime.fromtimestamp(answer.now, UTC), received)
+        self._state = replace(self._state, clock_offset_seconds=offset.total_seconds())
+        self._listeners.clock_offset(offset)
         if answer.desired is not None:
             self._listeners.desired(answer.desired)
         return answer

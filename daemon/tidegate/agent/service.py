@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 
 import structlog
 
@@ -20,16 +21,21 @@ _log = structlog.get_logger()
 _END_SECONDS = 6.0
 """For the collection under way: a scrape's time-out and a little."""
 _LAST_WORD_SECONDS = 3.0
+_WEB_SECONDS = 5.0
+_PROCESSES_SECONDS = 60.0
+"""Real seconds both: files and processes know no played clock."""
 
 
 def serve(wired: Wired, load: Callable[[], AgentSettings], clock: Clock) -> None:
     """Run until a signal ends it; `load` reads the configuration anew. Raises Permanent when the port is taken."""
-    lifecycle = Lifecycle(clock)
+    lifecycle = Lifecycle()
     lifecycle.install()
     agent, loop, control_loop = wired.agent, Loop(clock), Loop(clock)
     lifecycle.on_reload = lambda: _reload(wired, load, loop)
     wired.server.start()
     agent.schedule(loop, control_loop)
+    control_loop.every("web configuration", _really(_WEB_SECONDS, clock), wired.look_at_web)
+    control_loop.every("processes", _really(_PROCESSES_SECONDS, clock), agent.look_around, timedelta(seconds=1))
     loop.start()
     control_loop.start()
     lifecycle.watchdog(agent.progressing)
@@ -42,6 +48,11 @@ def serve(wired: Wired, load: Callable[[], AgentSettings], clock: Clock) -> None
     _log.info("agent ended", units="left running")
 
 
+def _really(seconds: float, clock: Clock) -> timedelta:
+    """So many real seconds, in the clock's time."""
+    return timedelta(seconds=seconds / clock.real_seconds(timedelta(seconds=1)))
+
+
 def _reload(wired: Wired, load: Callable[[], AgentSettings], loop: Loop) -> None:
     try:
         wired.reload(load())
@@ -49,6 +60,7 @@ def _reload(wired: Wired, load: Callable[[], AgentSettings], loop: Loop) -> None
         wired.agent.reload_failed()
         _log.error("reload failed, the running configuration stays", error=str(error))
         return
+    wired.look_at_web()
     wired.agent.schedule_collections(loop)
     _log.info("configuration reloaded")
 

@@ -100,6 +100,10 @@ class Replicas:
             if status.state in _LIVING and status.replica_id in self._targets
         ]
 
+    def units(self) -> Sequence[UnitStatus]:
+        """Every unit of ours, as the host last told of it."""
+        return list(self._statuses.values())
+
     def starting(self) -> frozenset[EngineName]:
         """Engines that may still be silent: ours, never ready, within their start time."""
         now = self._clock.now().timestamp() + self._offset_seconds

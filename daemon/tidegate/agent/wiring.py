@@ -18,19 +18,24 @@ from tidegate.agent.kept import KeptFile
 from tidegate.agent.ports import EngineTarget, GpuReader
 from tidegate.agent.report import DesiredPoll, Listeners, Reporter
 from tidegate.agent.spool import Spool, SpoolLimits
+from tidegate.agent.surroundings import Surroundings
 from tidegate.agent.units import Manners, Replicas
+from tidegate.agent.web import Doors, WebWatch
 from tidegate.config.settings import AgentSettings, EngineSettings, GpuSource, TemplateKind
 from tidegate.expose.agent_metrics import AgentCollector, render
 from tidegate.expose.agent_pages import agent_app
 from tidegate.link.report_client import HttpControllerLink
 from tidegate.model.reading import EngineName, HostName
+from tidegate.observe.engine_processes import ProcessLook
 from tidegate.observe.gpu_child import NvmlGpuReader
 from tidegate.observe.gpu_http import HttpGpuReader
 from tidegate.observe.gpu_off import NoGpuReader
 from tidegate.observe.scrape import EngineScraper
+from tidegate.observe.target_files import TargetFiles
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.errors import ConfigError, Permanent
 from tidegate.runtime.files import claim
+from tidegate.runtime.guard import Guard
 from tidegate.runtime.serve import HttpServer
 from tidegate.wire import DesiredReplica
 
@@ -49,6 +54,8 @@ class Wired:
     server: HttpServer
     reload: Callable[[AgentSettings], None]
     """Take on other settings while running; raises ConfigError, changing nothing, when they cannot be honoured."""
+    look_at_web: Callable[[], None]
+    """Apply the web configuration file where it changed."""
     close: Callable[[], None]
 
 
@@ -62,22 +69,33 @@ def build(settings: AgentSettings, clock: Clock) -> Wired:
     collector = Collector(
         HostName(settings.name), _gpu_reader(settings, clock), adapters.scraper, clock, _pace(settings)
     )
-    agent = Agent(collector, adapters.control(course), course, clock)
+    surroundings = adapters.surroundings(settings)
+    agent = Agent(collector, adapters.control(course), course, clock, surroundings)
     app = agent_app(agent.snapshot, clock, _STALE_INTERVALS * settings.interval, export_metrics=settings.export_metrics)
-    server = HttpServer(app, settings.listen.host, settings.listen.port, "tidegate agent")
+    guard = Guard(app)
+    server = HttpServer(guard, settings.listen.host, settings.listen.port, "tidegate agent")
+    web = WebWatch(settings.web_config, Doors(server.renew, guard.use))
+    web.begin()
+
+    def look_at_web() -> None:
+        web.look()
+        agent.note_web(ok=web.ok)
 
     def reload(fresh: AgentSettings) -> None:
         adapters.check_reload(fresh)
         before = adapters.links
         agent.steer(adapters.course(fresh))
+        surroundings.use(fresh.engine_files, discover=fresh.discover)
+        web.use(fresh.web_config)
         for link in before:
             link.close()
 
     def close() -> None:
         agent.close()
         adapters.close()
+        guard.close()
 
-    return Wired(agent, server, reload, close)
+    return Wired(agent, server, reload, look_at_web, close)
 
 
 def exposition(agent: Agent) -> str:
@@ -118,6 +136,10 @@ class _Adapters:
         listeners = Listeners(replicas.offer, replicas.clock_offset)
         reporter = Reporter(settings.name, course.links, spool, listeners, clock)
         return Control(spool, reporter, DesiredPoll(course.links, replicas.offer), replicas)
+
+    def surroundings(self, settings: AgentSettings) -> Surroundings:
+        """What finds engines beside the configuration, and whose GPUs are whose."""
+        return Surroundings(TargetFiles(settings.engine_files), ProcessLook(self.scraper.read), settings.discover)
 
     def check_reload(self, fresh: AgentSettings) -> None:
         """Say what only a restart would change; raises ConfigError where going on without it would mislead."""
@@ -203,4 +225,11 @@ def _own_target(engine: EngineSettings) -> EngineTarget:
         gpus=engine.gpus,
         gpu_indices=engine.gpu_indices,
         token=engine.token,
+        kind=engine.kind,
+        headers=engine.headers,
+        ca_file=engine.ca_file,
+        verify=engine.verify,
+        timeout=engine.timeout,
+        min_interval=engine.min_interval,
+        traffic=engine.traffic,
     )

@@ -44,6 +44,11 @@ class TargetFiles:
         """Watch these from now on."""
         self._patterns = tuple(patterns)
 
+    @property
+    def watched(self) -> bool:
+        """Whether any file is named."""
+        return bool(self._patterns)
+
     def look(self) -> Found:
         """The engines of every file as it is now, or as it last was good; what is wrong is said once, and told."""
         problems: list[str] = []
