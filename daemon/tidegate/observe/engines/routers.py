@@ -56,10 +56,10 @@ def read_vllm_router(exposition: Exposition) -> Content:
             ),
             Counter.RETRIES: _events(page, name("retries_total")),
             Counter.WORKER_REQUESTS: _larger(
-                workers.counter(name("processed_requests_total")), total(*map(workers.counter, stage_requests))
+                _of_workers(workers, name("processed_requests_total")), _of_workers(workers, *stage_requests)
             ),
             Counter.WORKER_ERRORS: _larger(
-                _failures(workers, name("cb_outcomes_total")), total(*map(workers.counter, stage_errors))
+                _failures(workers, name("cb_outcomes_total")), _of_workers(workers, *stage_errors)
             ),
         },
         {Distribution.E2E: page.histogram(name("pd_request_duration_seconds"), name("generate_duration_seconds"))},
@@ -88,7 +88,7 @@ def read_sglang_router(exposition: Exposition) -> Content:
             Counter.HTTP_ERRORS: page.counter_where(name("http_responses_total"), "status_code", _is_server_error),
             Counter.ADMISSION_REJECTIONS: page.counter(name("admission_queue_rejected_total")),
             Counter.KV_TRANSFER_FAILURES: page.counter(name("pd_kv_transfer_failures_total")),
-            Counter.WORKER_REQUESTS: workers.counter(name("worker_cb_outcomes_total")),
+            Counter.WORKER_REQUESTS: _of_workers(workers, name("worker_cb_outcomes_total")),
             Counter.WORKER_ERRORS: _failures(workers, name("worker_cb_outcomes_total")),
         },
         {
@@ -103,22 +103,33 @@ def read_sglang_router(exposition: Exposition) -> Content:
 
 def _events(page: Page, *names: str) -> Totals:
     """The total of all these families: 0 before the first event, nothing where one of them cannot be read."""
-    totals: dict[Rank, float] = {_ALL: 0.0}
+    return _total(page, names, {_ALL})
+
+
+def _of_workers(workers: Page, *names: str) -> Totals:
+    """The same for every worker that the page tells of."""
+    ranks = {workers.rank_of(sample) for found in workers.exposition.samples.values() for sample in found}
+    return _total(workers, names, ranks)
+
+
+def _total(page: Page, names: Iterable[str], ranks: Iterable[Rank]) -> Totals:
+    totals = dict.fromkeys(ranks, 0.0)
     for name in names:
         counted = page.counter(name)
-        if not counted and (name in page.exposition.samples or name in page.exposition.spoiled):
+        if name in page.exposition.spoiled or (not counted and name in page.exposition.samples):
             return {}
         totals = total(totals, counted)
     return totals
 
 
 def _larger(one: Totals, other: Totals) -> Totals:
-    """Two counts of the same things, by rank: each may lack some."""
-    return {rank: max(one.get(rank, 0.0), other.get(rank, 0.0)) for rank in (*one, *other)}
+    """Two counts of the same things, by rank; nothing where one of them cannot be read."""
+    return {rank: max(count, other[rank]) for rank, count in one.items() if rank in other}
 
 
 def _failures(workers: Page, outcomes: str) -> Totals:
-    return workers.counter_where(outcomes, "outcome", "failure".__eq__)
+    selection = _chosen(workers.exposition, lambda sample: sample.labels.get("outcome", "failure") == "failure")
+    return _of_workers(Page(selection, _worker, workers.notes), outcomes)
 
 
 def _is_server_error(status: str) -> bool:
