@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -80,6 +81,8 @@ class Agent:
         self._reload_ok = True
         self._web_ok = True
         self._left_out = 0
+        self.on_collected: Callable[[], None] = lambda: None
+        """Called after each collection, once `snapshot` tells it."""
         self._fresh = threading.Event()
         self._stopping = threading.Event()
 
@@ -115,6 +118,7 @@ class Agent:
         self._snapshot = snapshot(look, course.pace.window, around)
         self._look = look
         self._fresh.set()
+        self.on_collected()
 
     def look_around(self) -> None:
         """Look at the processes of this host; may be held up by the kernel, and nothing else with it."""

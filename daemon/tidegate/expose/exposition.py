@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Protocol
 
 from prometheus_client.core import Metric
@@ -99,6 +100,7 @@ def _number(value: float) -> str:
     return "+Inf" if math.isinf(value) else repr(float(value))
 
 
+@lru_cache(4096)
 def _clean(text: str) -> str:
     """A label value that encodes as UTF-8 and is of bounded length."""
     return text[:_LABEL_LIMIT].encode("utf-8", "replace").decode("utf-8")
@@ -106,13 +108,13 @@ def _clean(text: str) -> str:
 
 def render(collector: Collector, accept: str = "") -> tuple[bytes, str]:
     """The exposition and its content type: OpenMetrics 1.0 when `accept` names it first, else text 0.0.4."""
-    if _prefers_openmetrics(accept):
+    if prefers_openmetrics(accept):
         return _openmetrics_text(collector), openmetrics.CONTENT_TYPE_LATEST
     return generate_latest(collector), CONTENT_TYPE_PLAIN_0_0_4
 
 
-def _prefers_openmetrics(accept: str) -> bool:
-    """Decide as prometheus_client does, whose own choice fails on a version that is no number."""
+def prefers_openmetrics(accept: str) -> bool:
+    """Whether OpenMetrics is asked for: as prometheus_client decides, whose own choice fails on a strange version."""
     for offer in accept.split(","):
         media, *parameters = (part.strip() for part in offer.split(";"))
         versions = [text.removeprefix("version=") for text in parameters if text.startswith("version=")]
