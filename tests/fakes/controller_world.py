@@ -17,12 +17,12 @@ from tidegate.config.settings import Settings
 from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
 from tidegate.controller.costs import Costs
-from tidegate.controller.current import Current
+from tidegate.controller.counts import Counts
 from tidegate.controller.head import Head
 from tidegate.controller.intake import Intake
-from tidegate.controller.look import Observer
+from tidegate.controller.observer import Observer
+from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
-from tidegate.controller.tally import Counts
 from tidegate.controller.tick import Planner, Tick
 from tidegate.decide.plan import plan
 from tidegate.model.decision import Plan
@@ -186,7 +186,7 @@ class World:
 
     def __post_init__(self) -> None:
         now = self.clock.now()
-        self.current = Current(self.settings, lambda: self.settings, now)
+        self.current = RunningConfig(self.settings, lambda: self.settings, now)
         self.head = Head(timedelta(minutes=15))
         self.state = State(Overview("1.0", now), self.current, Counts())
         self.intake = Intake(self.store.reports, self.store.hosts, self.store.replicas, self.head, self.state)

@@ -26,13 +26,13 @@ from fakes.store import FakeStore
 
 from tidegate.config.settings import Settings
 from tidegate.controller.costs import trailing_hour
-from tidegate.controller.current import Current
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.first_token import ensure_operator_token
 from tidegate.controller.intake import clock_offset
 from tidegate.controller.jobs import Jobs
-from tidegate.controller.readiness import Progress, patience, readiness
+from tidegate.controller.readiness import longest_silence, readiness
+from tidegate.controller.running_config import RunningConfig
 from tidegate.model.alert import AlertPhase, Notice
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.policy import HitRateRule
@@ -170,7 +170,7 @@ def test_a_reload_that_fails_keeps_the_running_configuration_and_is_told() -> No
             raise found
         return found
 
-    current = Current(first, read, NOON)
+    current = RunningConfig(first, read, NOON)
 
     assert not current.reload(NOON + timedelta(hours=1))
     assert (current.settings, current.reload_ok, current.loaded_at) == (first, False, NOON)
@@ -201,18 +201,8 @@ def test_readiness_is_judged_by_the_ticks(health: JobHealth | None, ready: bool,
 
 def test_under_a_played_clock_readiness_waits_some_real_seconds() -> None:
     """A busy machine is no outage, however fast time is played."""
-    assert patience(timedelta(seconds=15), ManualClock(NOON)) == timedelta(seconds=60)
-    assert patience(timedelta(seconds=15), ScaledClock(0, NOON, 600)) == timedelta(seconds=6000)
-
-
-def test_the_watchdog_is_fed_while_ticks_come_to_an_end_well_or_not() -> None:
-    """A hang is for the watchdog; an outage of the database is not."""
-    progress = Progress(120)
-
-    assert progress.made(0, 1000.0)
-    assert progress.made(0, 1119.0)
-    assert not progress.made(0, 1121.0)
-    assert progress.made(1, 1121.0)
+    assert longest_silence(timedelta(seconds=15), ManualClock(NOON)) == timedelta(seconds=60)
+    assert longest_silence(timedelta(seconds=15), ScaledClock(0, NOON, 600)) == timedelta(seconds=6000)
 
 
 # --- the first token

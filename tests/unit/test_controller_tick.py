@@ -10,7 +10,7 @@ import pytest
 from fakes.clock import ManualClock
 from fakes.controller_world import BASE, BURST, H1, H2, World, engine, fleet_policy, host_state, reading
 
-from tidegate.controller.look import remembered
+from tidegate.controller.observer import remembered
 from tidegate.model.decision import ActionKind
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.memory import Memory, PoolMemory

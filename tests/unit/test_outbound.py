@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from datetime import UTC, datetime
 
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from tidegate.runtime.errors import Permanent
-from tidegate.runtime.outbound import check_url, redact, standard_webhook_headers
+from tidegate.runtime.errors import Permanent, Transient
+from tidegate.runtime.outbound import check_url, post_json, redact, standard_webhook_headers
 
 SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS10ZXN0LXdpdGgtMzItYnl0ZXM="
 
@@ -51,3 +54,26 @@ def test_the_signature_is_what_the_standard_asks_for() -> None:
 def test_a_secret_that_is_none_says_how_to_make_one() -> None:
     with pytest.raises(Permanent, match="openssl"):
         standard_webhook_headers("whsec_not base64!", "msg_1", datetime.now(UTC), b"")
+
+
+def test_an_answer_that_trickles_in_for_ever_is_given_up() -> None:
+    """No single read takes long; one dead receiver must not hold up every other."""
+
+    def trickle() -> None:
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+            while not done.wait(0.01):
+                connection.sendall(b"x")
+
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=trickle)
+        server.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        try:
+            with pytest.raises(Transient, match="ReadTimeout"):
+                post_json(url, b"{}", {}, timeout_seconds=0.2, allow_private=True)
+        finally:
+            done.set()
+            server.join()

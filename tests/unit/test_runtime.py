@@ -108,6 +108,33 @@ def test_stop_waits_for_the_run_under_way() -> None:
     assert done.is_set()
 
 
+def test_a_failure_is_an_end_of_a_run_and_a_hang_is_none() -> None:
+    """The watchdog ends a process that hangs; ending it would bring no lost database back."""
+    loop, failed, hung = Loop(SystemClock()), threading.Event(), threading.Event()
+
+    def fail() -> None:
+        failed.set()
+        raise Transient("the database is away")
+
+    def hang() -> None:
+        hung.set()
+        release.wait(10)
+
+    release = threading.Event()
+    loop.every("failing", timedelta(milliseconds=10), fail)
+    loop.every("hanging", timedelta(milliseconds=10), hang)
+    loop.start()
+    try:
+        assert failed.wait(5)
+        assert hung.wait(5)
+        while loop.ended_within("hanging", 0.1):
+            threading.Event().wait(0.01)
+        assert loop.ended_within("failing", 5)
+    finally:
+        release.set()
+        loop.stop()
+
+
 def test_tokens_are_new_each_time_and_stored_as_a_hash() -> None:
     first, second = tokens.new_token("tgh"), tokens.new_token("tgh")
 
@@ -122,7 +149,7 @@ def test_systemd_hears_ready_status_and_stopping(tmp_path: Path, monkeypatch: py
         journal.bind(str(tmp_path / "notify"))
         journal.settimeout(5)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        life = lifecycle.Lifecycle(SystemClock())
+        life = lifecycle.Lifecycle()
         life.ready("serving")
         life.stop()
         life.wait()
@@ -137,7 +164,7 @@ def test_the_watchdog_is_fed_only_while_there_is_progress(tmp_path: Path, monkey
         journal.settimeout(5)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "60000")
-        life = lifecycle.Lifecycle(SystemClock())
+        life = lifecycle.Lifecycle()
         asked: list[int] = []
 
         def progress() -> bool:
@@ -157,7 +184,7 @@ def test_the_watchdog_is_fed_only_while_there_is_progress(tmp_path: Path, monkey
 
 
 def test_sighup_reloads_on_the_main_thread_and_sigterm_ends_the_wait() -> None:
-    life = lifecycle.Lifecycle(SystemClock())
+    life = lifecycle.Lifecycle()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     reloads: list[str] = []
 

@@ -21,6 +21,6 @@ def controller(
     settings = load(config)
     configure(settings.log_level)
     clock = clock_from_environment()
-    lifecycle = Lifecycle(clock)
+    lifecycle = Lifecycle()
     lifecycle.install()
     run(settings, lambda: load(config), clock, lifecycle)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.controller.costs import Costs
-from tidegate.controller.current import Current
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.intake import Intake
 from tidegate.controller.ports import Decisions, Hosts, Replicas, Users
+from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.model.fleet import PoolName
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
@@ -25,7 +25,7 @@ class Api:
     """Implements `link.controller_api.ControllerApi`; every call may block on the database."""
 
     clock: Clock
-    current: Current
+    current: RunningConfig
     state: State
     intake: Intake
     hosts_store: Hosts

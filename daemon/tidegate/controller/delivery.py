@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from tidegate.controller.counts import Counts
 from tidegate.controller.ports import Alerts, Notifier
-from tidegate.controller.tally import Counts
 from tidegate.model.alert import Notice
 from tidegate.runtime.errors import Permanent, Transient, TryLater
 

@@ -10,9 +10,9 @@ import structlog
 
 from tidegate.alert.evaluate import evaluate, reach_of
 from tidegate.controller.costs import Costs, trailing_hour
-from tidegate.controller.current import Current
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.ports import Alerts, Decisions, Retention, Usage
+from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.model.fleet import PoolName
 from tidegate.model.overview import CostOverview
@@ -33,7 +33,7 @@ class Jobs:
     """Every job beside the tick; each is safe to run again after any failure."""
 
     clock: Clock
-    current: Current
+    current: RunningConfig
     state: State
     usage: Usage
     costs: Costs

@@ -12,7 +12,7 @@ _MISSED_TICKS = 4
 _REAL_GRACE_SECONDS = 10.0
 
 
-def patience(tick: timedelta, clock: Clock) -> timedelta:
+def longest_silence(tick: timedelta, clock: Clock) -> timedelta:
     """How old the last good tick may be: some intervals, and never less than some real seconds."""
     real_second = clock.real_seconds(timedelta(seconds=1))
     return max(_MISSED_TICKS * tick, timedelta(seconds=_REAL_GRACE_SECONDS / real_second))
@@ -29,21 +29,3 @@ def readiness(health: JobHealth | None, longest: timedelta, now: datetime) -> tu
     if age > longest:
         return False, f"the last tick went through {age.total_seconds():.0f} s ago{because}"
     return True, "ready"
-
-
-class Progress:
-    """True while ticks come to an end, well or with a stated error: a hang is for the watchdog, an outage is not.
-
-    Ending the process would not bring a lost database back.
-    """
-
-    def __init__(self, longest_real_seconds: float) -> None:
-        self._longest = longest_real_seconds
-        self._runs = -1
-        self._moved_at = 0.0
-
-    def made(self, runs: int, monotonic: float) -> bool:
-        """Whether the number of runs has moved within the time allowed; `monotonic` in real seconds."""
-        if runs != self._runs:
-            self._runs, self._moved_at = runs, monotonic
-        return monotonic - self._moved_at <= self._longest

@@ -8,12 +8,12 @@ from decimal import Decimal
 
 import structlog
 
-from tidegate.controller.current import Current
+from tidegate.controller.counts import Counts
 from tidegate.controller.figures import PoolReport
 from tidegate.controller.gather import Gathered
 from tidegate.controller.hostview import HostView
 from tidegate.controller.ports import HostRecord
-from tidegate.controller.tally import Counts
+from tidegate.controller.running_config import RunningConfig
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision, Plan
 from tidegate.model.fleet import PoolName
@@ -31,7 +31,7 @@ NOTHING = HostState()
 class State:
     """The last tick's overview, with what the jobs beside the tick found since."""
 
-    def __init__(self, first: Overview, current: Current, counts: Counts) -> None:
+    def __init__(self, first: Overview, current: RunningConfig, counts: Counts) -> None:
         self._overview, self._current = first, current
         self.counts = counts
         self.costs: Mapping[PoolName, Decimal | Missing] = {}

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.controller.act import Actor
-from tidegate.controller.current import Current
 from tidegate.controller.figures import pool_reports
 from tidegate.controller.gather import gather
 from tidegate.controller.hostview import Freshness
-from tidegate.controller.look import Observer
+from tidegate.controller.observer import Observer
 from tidegate.controller.ports import Decisions, Replicas
+from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.model.decision import Plan
 from tidegate.model.fleet import Fleet
@@ -26,7 +26,7 @@ Planner = Callable[[Fleet, FleetPolicy, Memory, datetime], Plan]
 class Tick:
     """The seven steps of the design and nothing else."""
 
-    current: Current
+    current: RunningConfig
     observer: Observer
     plan: Planner
     replicas: Replicas

@@ -14,17 +14,16 @@ from tidegate.config.settings import EMBEDDED, Settings
 from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
 from tidegate.controller.costs import Costs
-from tidegate.controller.current import Current
+from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.first_token import ensure_operator_token
 from tidegate.controller.head import AHEAD, Head
 from tidegate.controller.intake import Intake
 from tidegate.controller.jobs import Jobs
-from tidegate.controller.look import Observer
-from tidegate.controller.patience import Stopped, patiently
-from tidegate.controller.readiness import TICK, Progress, patience, readiness
+from tidegate.controller.observer import Observer
+from tidegate.controller.readiness import TICK, longest_silence, readiness
+from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
-from tidegate.controller.tally import Counts
 from tidegate.controller.tick import Tick
 from tidegate.decide.plan import plan
 from tidegate.expose.controller_pages import ControllerPages
@@ -36,6 +35,7 @@ from tidegate.runtime.clock import Clock, SystemClock
 from tidegate.runtime.errors import Permanent, Transient
 from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import JobHealth, Loop
+from tidegate.runtime.retry import Stopped, patiently
 from tidegate.runtime.serve import HttpServer
 from tidegate.store import migrate
 from tidegate.store.database import Database, open_database
@@ -46,6 +46,8 @@ _log = structlog.get_logger()
 
 _WATCH_EVERY = timedelta(seconds=5)
 """How often the embedded database is looked after; real time, whatever clock is played."""
+_HUNG_SECONDS = 120.0
+"""Real seconds that a tick may take before the watchdog takes it for one that never ends."""
 _VIEWS_KEPT = 2
 """How many view windows of readings stay in memory: one, and what comes in while a tick looks at it."""
 
@@ -55,7 +57,7 @@ def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycl
     with ExitStack() as stack:
         try:
             store = _open_store(settings, lifecycle, stack)
-            current = Current(settings, read, clock.now())
+            current = RunningConfig(settings, read, clock.now())
             controller = patiently(lambda: _build(current, store, clock), lifecycle)
         except Stopped:
             return
@@ -117,7 +119,7 @@ def _watch(server: EmbeddedPostgres, dsn: str, lifecycle: Lifecycle, stack: Exit
 @dataclass(frozen=True, slots=True)
 class _Controller:
     clock: Clock
-    current: Current
+    current: RunningConfig
     state: State
     tick: Tick
     jobs: Jobs
@@ -126,7 +128,7 @@ class _Controller:
     server: HttpServer
 
 
-def _build(current: Current, store: Store, clock: Clock) -> _Controller:
+def _build(current: RunningConfig, store: Store, clock: Clock) -> _Controller:
     """Everything over the store, not yet running; raises Transient while the database is away."""
     now, settings = clock.now(), current.settings
     ensure_operator_token(settings.controller.state_dir, store.users, now)
@@ -136,13 +138,14 @@ def _build(current: Current, store: Store, clock: Clock) -> _Controller:
     epoch = store.replicas.new_epoch(now)
     _log.info("recent past read", readings=kept, epoch=epoch)
     state = State(Overview(__version__, now, epoch=epoch), current, Counts())
+    state.alerts = store.alerts.states()  # what fires goes on firing on the page until the alerts are judged again
     loop, bell = Loop(clock), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
     observer = Observer(head, store.hosts, store.replicas, store.decisions, now)
     actor = Actor(store.replicas, bell.ring)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
     costs = Costs(store.usage, store.replicas)
-    longest = patience(settings.controller.tick, clock)
+    longest = longest_silence(settings.controller.tick, clock)
 
     def ready() -> tuple[bool, str]:
         return readiness(loop.health().get(TICK), longest, clock.now())
@@ -154,7 +157,7 @@ def _build(current: Current, store: Store, clock: Clock) -> _Controller:
     return _Controller(clock, current, state, tick, _jobs(store, current, state, costs, clock), loop, bell, server)
 
 
-def _jobs(store: Store, current: Current, state: State, costs: Costs, clock: Clock) -> Jobs:
+def _jobs(store: Store, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:
     listen = current.settings.controller.listen
     webhook = Webhook(
         lambda: {channel.name: channel for channel in current.settings.channels},
@@ -200,8 +203,8 @@ def _serve(controller: _Controller, lifecycle: Lifecycle, stack: ExitStack) -> N
         current.reload(clock.now())
 
     lifecycle.on_reload = reload
-    progress = Progress(max(120.0, 4 * clock.real_seconds(settings.tick)))
-    lifecycle.watchdog(lambda: progress.made(loop.health()[TICK].runs, SystemClock().monotonic()))
+    hung = max(_HUNG_SECONDS, 4 * clock.real_seconds(settings.tick))
+    lifecycle.watchdog(lambda: loop.ended_within(TICK, hung))
     address = f"http://{settings.listen.host}:{controller.server.port}/"
     _log.info("controller serves", address=address, pools=len(current.settings.fleet.pools))
     lifecycle.ready(f"serving on {address}")

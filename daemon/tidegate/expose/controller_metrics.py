@@ -46,10 +46,6 @@ class ControllerCollector:
             _add_cost(out, self._overview.cost)
         return out.metrics()
 
-    def describe(self) -> Iterable[Metric]:
-        """Nothing beforehand: a registry must not scrape at registration."""
-        return ()
-
 
 def _add_self(out: Exposition, overview: Overview) -> None:
     out.add("tidegate_build_info", {"version": overview.version}, 1.0)

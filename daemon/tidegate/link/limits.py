@@ -47,12 +47,15 @@ class _Capped:
     def __init__(self, receive: Receive, cap: int, seconds: float, on_too_large: Callable[[], None]) -> None:
         self._receive, self._cap, self._seconds, self._on_too_large = receive, cap, seconds, on_too_large
         self._left, self._complete = cap, False
+        self._until: float | None = None
 
     async def __call__(self) -> Message:
         if self._complete:  # what follows the body is the wait for a disconnect: no time limit on that
             return await self._receive()
+        loop = asyncio.get_running_loop()
+        self._until = self._until or loop.time() + self._seconds  # of the whole: a body may come in many small parts
         try:
-            message = await asyncio.wait_for(self._receive(), self._seconds)
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - loop.time()))
         except TimeoutError:
             raise Refused(408, "the body did not arrive in time", "send it in one go") from None
         self._left -= len(message.get("body", b""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 from tidegate.runtime.errors import Permanent, Transient
 
 _SHOWN = 20
+_log = structlog.get_logger()
 
 
 class Place(BaseModel):
@@ -95,5 +97,6 @@ def install(app: FastAPI) -> None:
         return JSONResponse(problem.model_dump(), 503, {"Retry-After": "5"})
 
     @app.exception_handler(Permanent)
-    def permanent(_request: Request, error: Permanent) -> JSONResponse:
+    def permanent(request: Request, error: Permanent) -> JSONResponse:
+        _log.error("request failed", path=request.url.path, error=str(error))
         return JSONResponse(Problem(error=str(error), remedy="see the controller's log").model_dump(), 500)

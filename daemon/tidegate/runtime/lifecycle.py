@@ -12,7 +12,7 @@ from types import FrameType
 
 import structlog
 
-from tidegate.runtime.clock import Clock, SystemClock
+from tidegate.runtime.clock import SystemClock
 
 _log = structlog.get_logger()
 
@@ -34,8 +34,7 @@ def sd_notify(message: str) -> bool:
 class Lifecycle:
     """From start to stop: `install`, `ready`, `wait`; SIGTERM and SIGINT end the wait, SIGHUP reloads."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self.stopping = threading.Event()
         self.on_reload: Callable[[], None] | None = None
         self._reload = threading.Event()

@@ -11,7 +11,6 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 _PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
-LEVELS = tuple(_PRIORITIES)
 
 
 def configure(level: str = "info", stream: TextIO | None = None) -> None:
@@ -43,6 +42,6 @@ def _journal_line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
 def _quiet_libraries() -> None:
     """Libraries speak through `logging`: their warnings are kept, their chatter is not."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s", force=True)
-    for name in ("httpx", "httpcore", "apscheduler", "uvicorn.access", "alembic"):
+    for name in ("httpx", "httpcore", "uvicorn.access", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("apscheduler").setLevel(logging.ERROR)

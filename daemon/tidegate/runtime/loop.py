@@ -47,6 +47,8 @@ class Loop:
         self._real = SystemClock()
         self._lock = threading.Lock()
         self._health: dict[str, JobHealth] = {}
+        self._ended: dict[str, float] = {}
+        """When each job's last run came to an end, well or not; when it was added, before its first."""
         self._idle = threading.Condition(self._lock)
         self._running = 0
         self._stopping = threading.Event()
@@ -57,8 +59,7 @@ class Loop:
         self, name: str, interval: timedelta, job: Callable[[], None], first_after: timedelta = timedelta()
     ) -> None:
         """Run `job` every `interval`, first after `first_after`; adding the same name again replaces it."""
-        with self._lock:
-            self._health.setdefault(name, JobHealth())
+        self._know(name)
         seconds = max(0.01, self._clock.real_seconds(interval))
         first = self._real.now() + timedelta(seconds=self._clock.real_seconds(first_after))
         self._scheduler.add_job(
@@ -75,8 +76,7 @@ class Loop:
 
     def steadily(self, name: str, job: Callable[[], None]) -> None:
         """Run `job` again as soon as it returns, on its own thread: for work that waits by itself (a long poll)."""
-        with self._lock:
-            self._health.setdefault(name, JobHealth())
+        self._know(name)
         self._steady.append(threading.Thread(target=self._repeat, args=(name, job), name=name, daemon=True))
 
     def start(self) -> None:
@@ -97,6 +97,16 @@ class Loop:
         """A copy of every job's health."""
         with self._lock:
             return dict(self._health)
+
+    def ended_within(self, name: str, real_seconds: float) -> bool:
+        """True when a run of the job came to an end so recently: a failure is an end, a hang is none."""
+        with self._lock:
+            return self._real.monotonic() - self._ended[name] <= real_seconds
+
+    def _know(self, name: str) -> None:
+        with self._lock:
+            self._health.setdefault(name, JobHealth())
+            self._ended.setdefault(name, self._real.monotonic())
 
     def _repeat(self, name: str, job: Callable[[], None]) -> None:
         while not self._stopping.is_set():
@@ -121,6 +131,7 @@ class Loop:
         with self._idle:
             before = self._health[name]
             self._running -= 1
+            self._ended[name] = self._real.monotonic()
             self._health[name] = (
                 replace(
                     before,

@@ -18,12 +18,15 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import Permanent, Transient
 
 ANSWER_CAP = 64 * 1024
 _METADATA = frozenset(
     ipaddress.ip_address(text) for text in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200", "169.254.170.2")
 )
+_REAL = SystemClock()
+"""Time-outs of the network are real seconds, also where the clock is played fast."""
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -83,17 +86,21 @@ def post_json(
             httpx.Client(timeout=timeout_seconds, follow_redirects=False, trust_env=False) as client,
             client.stream("POST", target, content=body, headers=sent, extensions={"sni_hostname": host}) as response,
         ):
-            return Response(response.status_code, dict(response.headers), _read_capped(response))
+            body = _read(response, until=_REAL.monotonic() + timeout_seconds)
+            return Response(response.status_code, dict(response.headers), body)
     except httpx.HTTPError as error:
         raise Transient(f"{redact(url)}: {type(error).__name__}: {error}") from error
 
 
-def _read_capped(response: httpx.Response) -> bytes:
+def _read(response: httpx.Response, until: float) -> bytes:
+    """The body up to the cap; raises ReadTimeout when it trickles in, which no time-out of a single read bounds."""
     body = b""
-    for part in response.iter_bytes(8192):
+    for part in response.iter_bytes():
         body += part
         if len(body) >= ANSWER_CAP:
             return body[:ANSWER_CAP]
+        if _REAL.monotonic() > until:
+            raise httpx.ReadTimeout("the answer does not end")
     return body
 
 

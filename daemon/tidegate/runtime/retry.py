@@ -17,23 +17,21 @@ _log = structlog.get_logger()
 
 _DELAYS = (1, 2, 5, 10, 30)
 """Real seconds; the last one repeats."""
-
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818 - an order, not a fault
     """A stop was asked for while something was waited for."""
 
 
-def delays() -> Iterator[timedelta]:
-    """How long to wait before each further try."""
+def _delays() -> Iterator[timedelta]:
     return (timedelta(seconds=seconds) for seconds in chain(_DELAYS, repeat(_DELAYS[-1])))
 
 
-def patiently(step: Callable[[], T], lifecycle: Lifecycle) -> T:
+def patiently(step: Callable[[], _T], lifecycle: Lifecycle) -> _T:
     """The step's result, tried again while it raises Transient; raises Stopped when a stop is asked for meanwhile."""
     said = ""
-    for delay in delays():
+    for delay in _delays():
         try:
             return step()
         except Transient as error:
