@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from tidegate.model.figures import figures
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.gpu import SHARES
+from tidegate.model.machine import BY_DEVICE, Machine, MachineFigure
 from tidegate.model.reading import (
+    Basis,
     Counter,
     Distribution,
     EngineKind,
@@ -61,7 +63,12 @@ def good_engine(at: datetime, tokens: float) -> EngineReading:
         Counter.RETRIES: tokens / 1000,
         Counter.STEPS: tokens / 8,
     }
+    for place, name in enumerate(name for name in Counter if name not in (*counters, *WORKER_COUNTERS)):
+        counters[name] = (place + 1) * tokens / 100
     n = tokens / 100
+    histograms = {(name, rank): histogram(n / 2, n, n, total=n / 4) for name in Distribution for rank in (R0, R1)}
+    histograms[Distribution.QUEUE_TIME, R0] = histogram(n / 2, n / 2, n, total=n)
+    queues = {name: float(place) for place, name in enumerate(Gauge) if name not in (*OWN_GAUGES, *WORKER_GAUGES)}
     return EngineReading(
         EngineName("vllm-a"),
         EngineKind.VLLM,
@@ -74,14 +81,36 @@ def good_engine(at: datetime, tokens: float) -> EngineReading:
             (Gauge.QUEUE_DEPTH, R1): 2.0,
             (Gauge.KV_CACHE_USAGE, R0): 0.25,
             (Gauge.KV_CACHE_USAGE, R1): 0.5,
+            (Gauge.SLEEP_LEVEL, R0): 0.0,
+            (Gauge.SLEEP_LEVEL, R1): 0.0,
+            **{(name, R0): value for name, value in queues.items()},
         },
         counters={(name, rank): value for name, value in counters.items() for rank in (R0, R1)},
-        histograms={(name, rank): histogram(n / 2, n, n, total=n / 4) for name in Distribution for rank in (R0, R1)},
+        histograms=histograms,
         started=1.0e9,
         model='Qwen/Qwen3-8B "fp8"\\n',
         hints=("vLLM >= 0.22",),
         problems=("2 lines were no samples",),
         duration_seconds=0.0125,
+        kv_usage_basis=Basis.BLOCKS,
+    )
+
+
+OWN_GAUGES = (Gauge.RUNNING, Gauge.QUEUE_DEPTH, Gauge.KV_CACHE_USAGE, Gauge.SLEEP_LEVEL)
+WORKER_GAUGES = (Gauge.WORKER_UP, Gauge.WORKER_RUNNING)
+WORKER_COUNTERS = (Counter.WORKER_REQUESTS, Counter.WORKER_ERRORS)
+
+
+def gateway() -> EngineReading:
+    """A router with one good worker and one that is down."""
+    workers = (Rank("http://127.0.0.1:8000"), Rank("http://127.0.0.1:8001"))
+    return EngineReading(
+        EngineName("router"),
+        EngineKind.VLLM_ROUTER,
+        EngineState.READY,
+        NOON,
+        gauges={(name, worker): float(1 - place) for place, worker in enumerate(workers) for name in WORKER_GAUGES},
+        counters={(name, worker): 3.0 + place for place, worker in enumerate(workers) for name in WORKER_COUNTERS},
     )
 
 
@@ -135,6 +164,14 @@ def survey() -> GpuSurvey:
     )
 
 
+def machine() -> Machine:
+    """Every figure of a host, one of them missing."""
+    names = [figure for figure in MachineFigure if figure not in BY_DEVICE]
+    figures: dict[tuple[MachineFigure, str], Number] = {(name, ""): float(place) for place, name in enumerate(names)}
+    figures.update({(name, device): 1e9 for name in BY_DEVICE for device in ("eth0", "eth1")})
+    return Machine({**figures, (MachineFigure.NETWORK_RECEIVED, "eth2"): Missing(Gap.MALFORMED)}, "f00d-cafe")
+
+
 def busy_host() -> AgentSnapshot:
     """The snapshot that the golden files are rendered from: every family of the agent has a sample in it."""
     before, after = good_engine(NOON - MINUTE, 1000.0), good_engine(NOON, 7000.0)
@@ -144,7 +181,7 @@ def busy_host() -> AgentSnapshot:
     assert isinstance(window, EngineWindow)
     return AgentSnapshot(
         version="0.1.0",
-        reading=HostReading(HostName("gpu-7"), NOON, survey(), (after, silent, loading)),
+        reading=HostReading(HostName("gpu-7"), NOON, survey(), (after, silent, loading, gateway()), machine()),
         collected_at=NOON,
         collect_seconds=0.25,
         collections=240,
@@ -157,11 +194,18 @@ def busy_host() -> AgentSnapshot:
             EngineName("vllm-a"): figures((before, after)),
             EngineName("vllm-b"): figures((silent,)),
             EngineName("burst-3"): figures((loading,)),
+            EngineName("router"): figures((gateway(),)),
         },
         last_success={EngineName("vllm-a"): NOON, EngineName("vllm-b"): NOON - 5 * MINUTE},
         replicas={"burst-3": ReplicaState.LOADING},
         spool=SpoolState(3, 8192, NOON - MINUTE, 1),
-        link=LinkState(configured=True, last_success=NOON - MINUTE, failures=2, error="connection refused"),
+        link=LinkState(
+            configured=True,
+            last_success=NOON - MINUTE,
+            failures=2,
+            error="connection refused",
+            clock_offset_seconds=-1.5,
+        ),
         sources={EngineSource.FILE: SourceState(ok=False, engines=2, problems=("engines.yml: line 3: is not YAML",))},
         config_loaded_at=NOON - 60 * MINUTE,
     )

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tidegate.expose import engine_families
 from tidegate.expose.family import ENGINE, GPU, POOL, Family, Kind, Role
 from tidegate.expose.family import counter as _c
 from tidegate.expose.family import gauge as _g
 from tidegate.expose.gpu_families import GPU_FAMILIES
+from tidegate.expose.host_families import HOST_FAMILIES
 
 __all__ = ["ENGINE", "FAMILIES", "GPU", "POOL", "SECTIONS", "Family", "Kind", "Role"]
-
-
-_WINDOW = "over the agent's trailing window"
-_LIFE = "cumulative since the engine's own start: an engine restart is a counter reset, which rate() handles"
-
-
-def _h(stem: str, text: str) -> Family:
-    return Family(f"tidegate_{stem}_seconds", Kind.HISTOGRAM, f"{text}; {_LIFE}.", ENGINE, Role.AGENT)
 
 
 def _q(stem: str, text: str, *labels: str, role: Role = Role.AGENT) -> Family:
@@ -45,65 +39,12 @@ _HOST = (
     _c("spool_dropped", "Reports given up because the spool was full or they were too old, since its creation."),
     _c("link_failures", "Failed deliveries to a controller since the agent's start; absent without a controller."),
     _g("link_last_success_timestamp_seconds", "When a controller last took a report."),
-    _g("discovery_up", "1 when the last look for engines in files or among processes was good; else the last list stays.",
-       "source"),
+    _g("discovery_up", "1 when the last look for engines in files or among processes was good, else 0 and the last "
+       "list stays.", "source"),
     _g("discovered_engines", "Engines that this source gave at the last look.", "source"),
     _g("replica_state", "1 for the state that a unit started for the controller is in, 0 for the others.",
        "replica", "state"),
 )  # fmt: skip
-
-_ENGINE = (
-    _g("engine_up", "1 when the engine's endpoint gave usable figures at the last scrape, else 0.", *ENGINE),
-    _g("engine_state", "1 for the state that the engine's endpoint showed, 0 for the others.", *ENGINE, "state"),
-    _g("engine_info", "1; which engine this is and the model that it serves.", *ENGINE, "kind", "model"),
-    _g(
-        "engine_gpus",
-        "GPUs that the engine holds; source says who counted: engine, processes, configuration.",
-        *ENGINE,
-        "source",
-    ),
-    _g("engine_problems", "Things skipped, dropped or doubted in the last body; the agent's page names them.", *ENGINE),
-    _g("engine_scrape_duration_seconds", "How long the last scrape took.", *ENGINE),
-    _g("engine_last_success_timestamp_seconds", "When the engine last gave usable figures.", *ENGINE),
-    _g("engine_window_seconds", f"How much time the figures {_WINDOW} really span.", *ENGINE),
-    _g(
-        "engine_window_partial", "1 when the engine restarted inside the window: its figures are lower bounds.", *ENGINE
-    ),
-    _g("figure_missing", "1 for each engine figure that is not known, with why.", "engine", "figure", "reason"),
-)
-
-_FIGURES = (
-    _g("queue_depth", "Requests that wait in the engine.", *ENGINE),
-    _g("running_requests", "Requests that the engine works on.", *ENGINE),
-    _g("kv_cache_usage", "Share of the KV cache in use, 0..1: the fullest rank.", *ENGINE),
-    _g("kv_cache_hit_rate", f"KV prefix cache hits over queries, 0..1, {_WINDOW}; absent without traffic.", *ENGINE),
-    _g("prompt_tokens_per_second", f"Prompt tokens, cached ones included, {_WINDOW}.", *ENGINE),
-    _g("cached_tokens_per_second", f"Prompt tokens that the cache served, {_WINDOW}.", *ENGINE),
-    _g("generation_tokens_per_second", f"Generated tokens, {_WINDOW}.", *ENGINE),
-    _g("tokens_per_gpu_per_second", f"Prompt (cached included) and generated tokens per GPU, {_WINDOW}.", *ENGINE),
-    _g("retry_rate", f"Retries over finished requests {_WINDOW}; absent where nothing reports retries.", *ENGINE),
-    _q("ttft", f"Time to first token {_WINDOW}.", *ENGINE),
-    _q("tpot", f"Time per output token of finished requests {_WINDOW}.", *ENGINE),
-    _q("itl", f"Time between output tokens {_WINDOW}.", *ENGINE),
-    _q("e2e_latency", f"End-to-end latency of finished requests {_WINDOW}.", *ENGINE),
-    _q("queue_time", f"Time in the engine's queue {_WINDOW}.", *ENGINE),
-    _h("ttft", "Time to first token"),
-    _h("tpot", "Time per output token of finished requests"),
-    _h("itl", "Time between output tokens"),
-    _h("e2e_latency", "End-to-end latency of finished requests"),
-    _h("queue_time", "Time in the engine's queue"),
-    _c("prompt_tokens", f"Prompt tokens, cached ones included; {_LIFE}.", *ENGINE),
-    _c("cached_prompt_tokens", f"Prompt tokens that the cache served; {_LIFE}.", *ENGINE),
-    _c("generation_tokens", f"Generated tokens; {_LIFE}.", *ENGINE),
-    _c("kv_cache_queries", f"KV prefix cache queries, in the engine's unit; {_LIFE}.", *ENGINE),
-    _c("kv_cache_hits", f"KV prefix cache hits, in the engine's unit; {_LIFE}.", *ENGINE),
-    _c("preemptions", f"Requests put back to make room in the KV cache; {_LIFE}.", *ENGINE),
-    _c("finished_requests", f"Requests finished well; {_LIFE}.", *ENGINE),
-    _c("aborted_requests", f"Requests aborted, as far as the engine counts them; {_LIFE}.", *ENGINE),
-    _c("request_errors", f"Requests that failed; {_LIFE}.", *ENGINE),
-    _c("request_retries", f"Requests tried again; {_LIFE}.", *ENGINE),
-    _c("engine_steps", f"Engine iterations: moves whenever the engine makes progress; {_LIFE}.", *ENGINE),
-)
 
 
 def _p(name: str, text: str, *labels: str) -> Family:
@@ -162,9 +103,11 @@ _CONTROL = (
 SECTIONS: Mapping[str, tuple[Family, ...]] = {
     "Both roles": _BOTH,
     "Agent: itself": _HOST,
+    "Agent: host": HOST_FAMILIES,
     "Agent: GPUs": GPU_FAMILIES,
-    "Agent: engines": _ENGINE,
-    "Agent: engine figures": _FIGURES,
+    "Agent: engines": engine_families.ABOUT,
+    "Agent: engine figures": engine_families.FIGURES,
+    "Agent: gateways": engine_families.GATEWAY,
     "Controller: pools": _POOLS,
     "Controller: itself": _CONTROL,
 }
