@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.model.machine import Machine, MachineFigure
 from tidegate.model.reading import (
     Counter,
     Distribution,
@@ -140,7 +141,9 @@ def test_a_host_reading_comes_back_as_it_was(data: st.DataObject) -> None:
     """Through keys, values and the packed vector; words stay behind."""
     engines = tuple(data.draw(_engines(name)) for name in ("a", "b")[: data.draw(st.integers(0, 2))])
     gpus = tuple(data.draw(_gpus(index)) for index in range(data.draw(st.integers(0, 2))))
-    reading = HostReading(HostName("h"), _AT, GpuSurvey(data.draw(st.booleans()), "", _AT, gpus=gpus), engines)
+    survey = GpuSurvey(data.draw(st.booleans()), "", _AT, gpus=gpus)
+    figures = st.dictionaries(st.tuples(st.sampled_from(MachineFigure), st.sampled_from(["", "eth0"])), _numbers)
+    reading = HostReading(HostName("h"), _AT, survey, engines, Machine(data.draw(figures)))
 
     keys, values = flatten(reading)
 

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 import structlog
 
 from tidegate.agent.history import stall_after, told, trimmed
-from tidegate.agent.ports import EngineReader, EngineTarget, GpuReader
+from tidegate.agent.ports import EngineReader, EngineTarget, GpuReader, MachineReader
+from tidegate.model.machine import Machine
 from tidegate.model.reading import (
     EngineName,
     EngineReading,
@@ -56,8 +57,17 @@ class Look:
 class Collector:
     """Reads the host and keeps the recent readings of each engine. `collect` is for one thread."""
 
-    def __init__(self, host: HostName, gpus: GpuReader, engines: EngineReader, clock: Clock, pace: Pace) -> None:
+    def __init__(
+        self,
+        host: HostName,
+        gpus: GpuReader,
+        engines: EngineReader,
+        clock: Clock,
+        pace: Pace,
+        machine: MachineReader | None = None,
+    ) -> None:
         self._host, self._gpus, self._engines, self._clock, self._pace = host, gpus, engines, clock, pace
+        self._machine = machine
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="collect")
         self._scrapes: dict[EngineName, Future[EngineReading]] = {}
         self._begun: dict[EngineName, datetime] = {}
@@ -77,12 +87,13 @@ class Collector:
         scrapes = {target.name: self._scrape(target, now) for target in targets}
         survey = self._survey if self._survey is not None and not self._survey.done() else None
         self._survey = survey or self._pool.submit(self._gpus.read, now)
+        machine = self._machine.read() if self._machine is not None else Machine()
         longest = max((target.timeout or self._pace.scrape_timeout for target in targets), default=timedelta())
         wait(scrapes.values(), longest.total_seconds() + _GRACE_SECONDS)
         readings = tuple(self._told(name, _landed(name, scrape, now), starting) for name, scrape in scrapes.items())
         spent = self._clock.real_seconds(timedelta(seconds=self._clock.monotonic() - began))
         wait([self._survey], max(0.0, self._pace.nvml_timeout.total_seconds() + _GRACE_SECONDS - spent))
-        reading = HostReading(self._host, now, _surveyed(self._survey, now), readings)
+        reading = HostReading(self._host, now, _surveyed(self._survey, now), readings, machine)
         seconds = self._clock.monotonic() - began
         return Look(reading, tuple(targets), dict(self._histories), dict(self._last_success), seconds)
 
@@ -90,6 +101,8 @@ class Collector:
         """Let go of the readers; a scrape that hangs is left behind."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._gpus.close()
+        if self._machine is not None:
+            self._machine.close()
 
     def _scrape(self, target: EngineTarget, now: datetime) -> Future[EngineReading]:
         """The scrape under way, else a new one; the last one again while the engine may not be asked yet."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from tidegate.model.machine import Machine
 from tidegate.model.reading import EngineName, EngineReading, GpuReading, GpuSurvey
 from tidegate.model.target import EngineTarget, Found, UnitStatus
 from tidegate.wire import Answer, Batch, Desired, DesiredReplica
@@ -18,6 +19,7 @@ __all__ = [
     "EngineReader",
     "EngineTarget",
     "GpuReader",
+    "MachineReader",
     "UnitStatus",
     "Units",
 ]
@@ -32,6 +34,18 @@ class GpuReader(Protocol):
 
     def close(self) -> None:
         """Let go of the driver."""
+        ...
+
+
+class MachineReader(Protocol):
+    """Reads the host's own figures; never raises, never blocks for long."""
+
+    def read(self) -> Machine:
+        """The figures, each a number or the reason for its absence."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what hangs."""
         ...
 
 

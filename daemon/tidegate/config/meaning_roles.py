@@ -77,6 +77,7 @@ def agent_settings(scope: Scope, pools: dict[PoolName, PoolPolicy]) -> AgentSett
         state_dir=scope.path(table.state_dir),
         spool_age=table.spool_hours,
         spool_bytes=table.spool_mib * 1024 * 1024,
+        model_store=None if table.model_store is None else scope.path(table.model_store),
         gpu_source=table.gpu_source,
         gpu_url=_gpu_url(scope),
         export_metrics=_exports(scope),

@@ -77,6 +77,7 @@ class AgentTable(Table):
     state_dir: Annotated[Path, FilePath()] = _AGENT.state_dir
     spool_hours: Annotated[timedelta, Duration("hours", 1, 8760)] = _AGENT.spool_age
     spool_mib: Annotated[int, Whole(1, 1024 * 1024)] = _AGENT.spool_bytes // _MIB
+    model_store: Annotated[Path, FilePath()] | None = None
     gpu_source: Annotated[GpuSource, OneOf(GpuSource)] = _AGENT.gpu_source
     gpu_url: Address | None = None
     web_config: Annotated[Path, FilePath()] | None = None

@@ -124,6 +124,8 @@ class AgentSettings:
     state_dir: Path = Path("/var/lib/tidegate-agent")
     spool_age: timedelta = timedelta(hours=72)
     spool_bytes: int = 512 * 1024 * 1024
+    model_store: Path | None = None
+    """The folder of the models: its file system's size and room are exported."""
     gpu_source: GpuSource = GpuSource.NVML
     gpu_url: str = ""
     engines: tuple[EngineSettings, ...] = ()

@@ -21,6 +21,7 @@ from tidegate.model.gpu import (
     MemoryType,
     XidEvents,
 )
+from tidegate.model.machine import Machine
 from tidegate.model.missing import Gap, Missing, Number
 from tidegate.model.vocabulary import (
     Basis,
@@ -144,3 +145,4 @@ class HostReading:
     at: datetime
     gpus: GpuSurvey
     engines: tuple[EngineReading, ...] = ()
+    machine: Machine = field(default_factory=Machine)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tidegate.model.machine import Machine, MachineFigure
 from tidegate.model.reading import (
     Basis,
     Counter,
@@ -44,6 +45,7 @@ _BASES = tuple(Basis)
 _GAUGES = {gauge.value: gauge for gauge in Gauge}
 _COUNTERS = {counter.value: counter for counter in Counter}
 _BUCKETS = {f"{name.value}_bucket": name for name in Distribution}
+_MACHINE = {figure.value: figure for figure in MachineFigure}
 _GPU_FIGURES = {figure.value: figure for figure in GpuFigure}
 _XID_EVENTS, _XID_LAST = "xid_events", "xid_last_at"
 
@@ -76,6 +78,8 @@ def layout_id(keys: Sequence[SeriesKey]) -> str:
 def flatten(reading: HostReading) -> tuple[tuple[SeriesKey, ...], tuple[Number, ...]]:
     """Every figure of a host reading with its key, in a stable order."""
     pairs: list[tuple[SeriesKey, Number]] = [(SeriesKey("host", "", "nvml_up"), 1.0 if reading.gpus.up else 0.0)]
+    for (name, device), value in sorted(reading.machine.figures.items()):
+        pairs.append((SeriesKey("host", "", name.value, device), value))
     for gpu in sorted(reading.gpus.gpus, key=lambda gpu: gpu.uuid):
         pairs.extend(_gpu_pairs(gpu))
     for engine in sorted(reading.engines, key=lambda engine: engine.engine):
@@ -143,10 +147,12 @@ def unflatten(host: HostName, at: datetime, keys: Sequence[SeriesKey], values: S
     table: dict[tuple[str, str], dict[tuple[str, str, str], Number]] = {}
     for key, value in zip(keys, values, strict=True):
         table.setdefault((key.scope, key.owner), {})[key.name, key.rank, key.le] = value
-    nvml_up = table.get(("host", ""), {}).get(("nvml_up", "", "")) == 1.0
+    host_cells = table.get(("host", ""), {})
+    nvml_up = host_cells.get(("nvml_up", "", "")) == 1.0
+    machine = Machine({(_MACHINE[n], device): value for (n, device, _), value in host_cells.items() if n in _MACHINE})
     gpus = tuple(_gpu(owner, at, cells) for (scope, owner), cells in table.items() if scope == "gpu")
     engines = tuple(_engine(owner, at, cells) for (scope, owner), cells in table.items() if scope == "engine")
-    return HostReading(host, at, GpuSurvey(nvml_up, "", at, gpus=gpus), engines)
+    return HostReading(host, at, GpuSurvey(nvml_up, "", at, gpus=gpus), engines, machine)
 
 
 def _plain(cells: _Cells, name: str) -> Number:

@@ -56,6 +56,8 @@ class LinkState:
     last_success: datetime | None = None
     failures: int = 0
     error: str = ""
+    clock_offset_seconds: float | None = None
+    """How far the controller's clock is ahead of ours, at the least that explains its last answer."""
 
 
 @dataclass(frozen=True, slots=True)
