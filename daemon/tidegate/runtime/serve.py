@@ -18,6 +18,8 @@ ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
+_GRACE_SECONDS = 3
+_GOODBYE_SECONDS = 0.2
 
 
 class HttpServer:
@@ -81,13 +83,13 @@ class _Turn:
             lifespan="off",
             server_header=False,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=3,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
             limit_concurrency=1000,
             h11_max_incomplete_event_size=64 * 1024,
         )
         config.load()
         config.ssl = tls
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._listening = listening.dup()
         self._thread = threading.Thread(target=self._serve, name=f"http {name}", daemon=True)
 
@@ -111,6 +113,27 @@ class _Turn:
     def _serve(self) -> None:
         # Signals belong to runtime/lifecycle.py: off the main thread uvicorn leaves them alone.
         asyncio.run(self._server.serve(sockets=[self._listening]))
+
+
+class _Server(uvicorn.Server):
+    """Does not wait at the end for idle TLS clients to say goodbye too, which a scraper never does."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it."""
+        hanging_up = asyncio.ensure_future(self._hang_up())
+        await super().shutdown(sockets)
+        await hanging_up
+
+    async def _hang_up(self) -> None:
+        await asyncio.sleep(_GOODBYE_SECONDS)
+        for _ in range(int(_GRACE_SECONDS / 0.05)):
+            if not self.server_state.tasks:
+                break
+            await asyncio.sleep(0.05)
+        for connection in list(self.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
 
 
 def _bind(host: str, port: int, name: str) -> socket.socket:

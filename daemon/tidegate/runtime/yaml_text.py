@@ -39,20 +39,25 @@ def read_yaml(text: str) -> YamlText:
         import yaml
     except ImportError as error:
         raise ConfigError("a YAML file needs the package PyYAML: pip install 'tidegate[agent]'") from error
-    loader = yaml.SafeLoader(text)
     try:
-        node = loader.get_single_node()
-        lines: dict[Place, int] = {}
-        if node is not None:
-            _walk(node, (), lines, set())
-        return YamlText(loader.construct_document(node) if node is not None else None, lines)
+        return _read(yaml.SafeLoader(text))
+    except NotYaml:
+        raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise NotYaml(mark.line + 1 if mark else 1, error.problem or "cannot be read") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, NotYaml):
-            raise
-        raise NotYaml(1, str(error).splitlines()[0] if str(error) else "nested too deep") from error
+        raise NotYaml(1, (str(error).splitlines() or ["nested too deep"])[0]) from error
+
+
+def _read(loader: Any) -> YamlText:
+    try:
+        node = loader.get_single_node()
+        lines: dict[Place, int] = {}
+        if node is None:
+            return YamlText(None, lines)
+        _walk(node, (), lines, set())
+        return YamlText(loader.construct_document(node), lines)
     finally:
         loader.dispose()
 
