@@ -23,13 +23,14 @@ from tidegate.agent.units import Manners, Replicas
 from tidegate.agent.web import Doors, WebWatch
 from tidegate.config.settings import AgentSettings, EngineSettings, GpuSource, TemplateKind
 from tidegate.expose.agent_metrics import AgentCollector, render
-from tidegate.expose.agent_pages import agent_app
+from tidegate.expose.agent_pages import AgentPages
 from tidegate.link.report_client import HttpControllerLink
 from tidegate.model.reading import EngineName, HostName
 from tidegate.observe.engine_processes import ProcessLook
 from tidegate.observe.gpu_child import NvmlGpuReader
 from tidegate.observe.gpu_http import HttpGpuReader
 from tidegate.observe.gpu_off import NoGpuReader
+from tidegate.observe.host import HostFigures
 from tidegate.observe.scrape import EngineScraper
 from tidegate.observe.target_files import TargetFiles
 from tidegate.runtime.clock import Clock
@@ -43,7 +44,10 @@ _log = structlog.get_logger()
 
 _STALE_INTERVALS = 3
 _LONGER_THAN_AN_INTERVAL = 4
-_AT_START_ONLY = ("name", "listen", "state_dir", "spool_age", "spool_bytes", "gpu_source", "gpu_url", "export_metrics")
+_AT_START_ONLY = frozenset(
+    {"name", "listen", "state_dir", "spool_age", "spool_bytes", "model_store", "gpu_source", "gpu_url"}
+    | {"export_metrics"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,14 @@ def build(settings: AgentSettings, clock: Clock) -> Wired:
     """
     adapters = _Adapters(settings, clock)
     course = adapters.course(settings)
-    collector = Collector(
-        HostName(settings.name), _gpu_reader(settings, clock), adapters.scraper, clock, _pace(settings)
-    )
+    machine = HostFigures(settings.model_store)
+    gpus = _gpu_reader(settings, clock)
+    collector = Collector(HostName(settings.name), gpus, adapters.scraper, clock, _pace(settings), machine)
     surroundings = adapters.surroundings(settings)
     agent = Agent(collector, adapters.control(course), course, clock, surroundings)
-    app = agent_app(agent.snapshot, clock, _STALE_INTERVALS * settings.interval, export_metrics=settings.export_metrics)
-    guard = Guard(app)
+    pages = AgentPages(agent.snapshot, clock, _STALE_INTERVALS * settings.interval)
+    agent.on_collected = pages.prepare
+    guard = Guard(pages.app(export_metrics=settings.export_metrics))
     server = HttpServer(guard, settings.listen.host, settings.listen.port, "tidegate agent")
     web = WebWatch(settings.web_config, Doors(server.renew, guard.use))
     web.begin()
@@ -145,7 +150,7 @@ class _Adapters:
         """Say what only a restart would change; raises ConfigError where going on without it would mislead."""
         if bool(fresh.controllers) != bool(self._settings.controllers):
             raise ConfigError("[agent] controllers: a first controller, or none any more, needs a restart of the agent")
-        names = {field.name for field in fields(AgentSettings)} & set(_AT_START_ONLY)
+        names = {field.name for field in fields(AgentSettings)} & _AT_START_ONLY
         changed = sorted(name for name in names if getattr(fresh, name) != getattr(self._settings, name))
         if changed:
             _log.warning("settings need a restart", settings=changed)
