@@ -161,6 +161,9 @@ def test_hosts_have_revisions_of_their_own(store: AnyStore, now: datetime) -> No
     store.replicas.apply([other(ActionKind.DRAIN, 2)], POLICY, now)
     assert (store.replicas.desired(H1).revision, store.replicas.desired(H2).revision) == (1, 2)
     assert store.replicas.positions() == {H1: (0, 1), H2: (0, 2)}
+    assert store.replicas.newest_epoch() == 0
+    assert store.replicas.new_epoch(now) == store.replicas.newest_epoch() == 1
+    assert store.replicas.positions() == {H1: (1, 1), H2: (1, 2)}
     assert [replica.replica_id for replica in store.replicas.desired(H1).replicas] == ["burst-1", "burst-3"]
 
 

@@ -190,7 +190,9 @@ class World:
         self.head = Head(timedelta(minutes=15))
         self.state = State(Overview("1.0", now), self.current, Counts())
         self.intake = Intake(self.store.reports, self.store.hosts, self.store.replicas, self.head, self.state)
-        self.observer = Observer(self.head, self.store.hosts, self.store.replicas, self.store.decisions, now)
+        self.observer = Observer(
+            self.head, self.store.hosts, self.store.replicas, self.store.decisions, now, self.store.replicas.epoch
+        )
         self.actor = Actor(self.store.replicas, self.woken.append)
         self.tick = Tick(
             self.current,

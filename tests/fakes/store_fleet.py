@@ -120,6 +120,9 @@ class FakeReplicas:
     def positions(self) -> Mapping[HostName, tuple[int, int]]:
         return {host: (self.epoch, revision) for host, revision in self.revisions.items()}
 
+    def newest_epoch(self) -> int:
+        return self.epoch
+
     def new_epoch(self, now: datetime) -> int:
         self.epoch += 1
         return self.epoch

@@ -11,6 +11,7 @@ from tidegate.controller.hostview import Freshness, Sources
 from tidegate.controller.ports import Decisions, Hosts, Replicas
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory
+from tidegate.runtime.errors import Transient
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,20 @@ class Observer:
     replicas: Replicas
     decisions: Decisions
     started_at: datetime
+    epoch: int
+    """The term of this controller."""
 
     def sources(self, freshness: Freshness, now: datetime) -> Sources:
-        """What every host said last, its readings of the window, and every replica that is not stopped."""
+        """What every host said last, its readings of the window, and every replica that is not stopped.
+
+        Raises Transient once another controller has begun a later term on the same database: only the newest acts.
+        """
+        newest = self.replicas.newest_epoch()
+        if newest != self.epoch:
+            raise Transient(
+                f"another controller works on this database since term {newest}, ours is {self.epoch}: this one does "
+                "nothing any more; stop one of the two, or start this one again to make it the newest"
+            )
         # In this order: what a host confirms is read after what was wanted of it, so a change in between only delays.
         records, wanted = self.replicas.load(), self.replicas.positions()
         readings = self.head.since(now - freshness.view_window, now)

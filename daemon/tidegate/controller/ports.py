@@ -126,6 +126,10 @@ class Replicas(Protocol):
         """(epoch, revision) of the desired state of every host that ever had one."""
         ...
 
+    def newest_epoch(self) -> int:
+        """The latest term that any controller began; 0 before the first."""
+        ...
+
     def new_epoch(self, now: datetime) -> int:
         """Begin a term: a number above every earlier one."""
         ...

@@ -141,7 +141,7 @@ def _build(current: RunningConfig, store: Store, clock: Clock) -> _Controller:
     state.alerts = store.alerts.states()  # what fires goes on firing on the page until the alerts are judged again
     loop, bell = Loop(clock), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
-    observer = Observer(head, store.hosts, store.replicas, store.decisions, now)
+    observer = Observer(head, store.hosts, store.replicas, store.decisions, now, epoch)
     actor = Actor(store.replicas, bell.ring)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
     costs = Costs(store.usage, store.replicas)

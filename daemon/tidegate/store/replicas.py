@@ -32,6 +32,8 @@ _SEEN = ("state", "since", "ready_at", "stopped_at", "cut_requests", "why")
 _THEIRS = (*_SEEN, "pool", "serial", "host", "gpus", "gpu_count", "port")
 """Of an engine that the operator runs himself everything is observed."""
 
+_NEWEST_EPOCH = select(func.coalesce(func.max(term.c.epoch), 0)).scalar_subquery()
+
 
 class StoredReplicas:
     """Implements the port `Replicas`."""
@@ -86,7 +88,7 @@ class StoredReplicas:
             # The revision first: what is added after it is read again under the next one.
             revision = connection.execute(
                 select(
-                    select(func.coalesce(func.max(term.c.epoch), 0)).scalar_subquery().label("epoch"),
+                    _NEWEST_EPOCH.label("epoch"),
                     select(func.coalesce(func.max(host_revision.c.revision), 0))
                     .where(host_revision.c.host == host)
                     .scalar_subquery()
@@ -98,10 +100,14 @@ class StoredReplicas:
 
     def positions(self) -> Mapping[HostName, tuple[int, int]]:
         """(epoch, revision) of the desired state of every host that ever had one."""
-        epoch = select(func.coalesce(func.max(term.c.epoch), 0)).scalar_subquery()
-        query = select(host_revision.c.host, epoch, host_revision.c.revision)
+        query = select(host_revision.c.host, _NEWEST_EPOCH, host_revision.c.revision)
         with self._database.begin() as connection:
             return {HostName(name): (number, revision) for name, number, revision in connection.execute(query)}
+
+    def newest_epoch(self) -> int:
+        """The latest term that any controller began; 0 before the first."""
+        with self._database.begin() as connection:
+            return int(connection.execute(select(_NEWEST_EPOCH)).scalar_one())
 
     def new_epoch(self, now: datetime) -> int:
         """Begin a term: a number above every earlier one."""
