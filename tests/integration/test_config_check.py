@@ -155,8 +155,8 @@ def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
 
 
 def test_the_example_of_a_controller_means_what_it_says() -> None:
-    here = "/run/credentials/tidegate-controller.service"
-    secrets = FakeSecrets({f"{here}/secret_ops.url": "https://hooks.example/x", f"{here}/secret_ops.secret": KEY})
+    here = "/etc/tidegate/credentials"
+    secrets = FakeSecrets({f"{here}/ops.url": "https://hooks.example/x", f"{here}/ops.secret": KEY})
     settings = load(EXAMPLES / "controller.toml", secrets)
     assert settings.notes == ()
     assert settings.agent is None
@@ -173,7 +173,7 @@ def test_the_example_of_a_controller_means_what_it_says() -> None:
 
 
 def test_the_example_of_an_agent_means_what_it_says() -> None:
-    token = "/run/credentials/tidegate-agent.service/secret_agent.token"
+    token = "/etc/tidegate/credentials/agent.token"
     settings = load(EXAMPLES / "agent.toml", FakeSecrets({token: "tgh_x"}))
     assert settings.notes == ()
     agent = settings.agent

@@ -15,11 +15,15 @@ _FOLDER = "secret_"
 """The units of this package load a folder under the name `secret`: its files come as `secret_NAME`."""
 
 
-class NoCredentials(OSError):  # noqa: N818 - named for what is missing
-    """Nobody handed over credentials."""
+SOURCE = Path("/etc/tidegate/credentials")
+"""Where the units of this package take them from; root reads them there by hand."""
 
-    def __init__(self) -> None:
-        super().__init__(2, "systemd hands it over to the unit alone; by hand, check with --skip-secrets")
+
+class NoCredentials(OSError):  # noqa: N818 - named for what is missing
+    """Nobody handed over credentials, and this user cannot read them where they lie."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(number, f"{why} in {SOURCE} (by hand, be root or check with --skip-secrets)")
 
 
 def credential_name(written: Path) -> str | None:
@@ -31,16 +35,23 @@ def credential_name(written: Path) -> str | None:
 def read_credential(secrets: Secrets, name: str) -> str | None:
     """The credential's text, None where secrets are deliberately not looked at.
 
-    Raises NoCredentials outside a unit, else OSError or UnicodeDecodeError.
+    Outside of a unit, a command by hand, it is read at its source. Raises OSError or UnicodeDecodeError.
     """
     folder = secrets.variable(VARIABLE)
     if folder is None:
         return None
-    if not folder:
-        raise NoCredentials
     if "/" in name or name in {"", ".", ".."}:
         raise FileNotFoundError(2, "that is no name of a credential")
+    if not folder:
+        return _at_the_source(secrets, name)
     try:
         return secrets.file(Path(folder) / name)
     except FileNotFoundError:
         return secrets.file(Path(folder) / f"{_FOLDER}{name}")
+
+
+def _at_the_source(secrets: Secrets, name: str) -> str | None:
+    try:
+        return secrets.file(SOURCE / name)
+    except OSError as error:
+        raise NoCredentials(error.errno or 2, error.strerror or "not readable") from error
