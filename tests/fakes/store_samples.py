@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from tidegate.model.fleet import PoolName
 from tidegate.model.reading import Counter, EngineName, HostName, HostReading
 from tidegate.model.series import unflatten
-from tidegate.model.usage import BUCKET, TokenUsage
+from tidegate.model.usage import BUCKET, TokenUsage, bucket_of
 from tidegate.model.vector import decode
 from tidegate.store.admission import Fresh, Keys, Place, admit, ranges, read_layout
-from tidegate.store.buckets import Border, Tail, bucket_of, fill, touched
+from tidegate.store.buckets import Border, Tail, fill, touched
 from tidegate.wire import Accepted, HostRecord, HostState, Layout, Report
 
 

@@ -67,6 +67,7 @@ def test_an_hour_of_two_gpus_over_three_million_tokens() -> None:
         prompt_tokens=Decimal(2_400_000),
         cached_prompt_tokens=Decimal(1_200_000),
         generation_tokens=Decimal(600_000),
+        delivered_tokens=Decimal(3_000_000),
         per_million=Decimal("1.333333333"),
         per_million_generated=Decimal("6.666666667"),
         state=CostState.ESTIMATED,

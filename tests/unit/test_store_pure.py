@@ -16,10 +16,10 @@ from tidegate.model.fleet import PoolName, ReplicaId, ServiceName
 from tidegate.model.memory import MEMORY_VERSION, Memory, PoolMemory, ServiceMemory
 from tidegate.model.reading import Counter, EngineName, Gap, Missing
 from tidegate.model.series import SeriesKey
-from tidegate.model.usage import BUCKET
+from tidegate.model.usage import BUCKET, bucket_of
 from tidegate.model.vector import decode, encode
 from tidegate.store.admission import moment, ranges, read_layout
-from tidegate.store.buckets import HOLE, Border, bucket_of, fill, touched
+from tidegate.store.buckets import HOLE, Border, fill, touched
 from tidegate.store.codec import memory_from, memory_json
 from tidegate.store.pack import pack, unpack
 

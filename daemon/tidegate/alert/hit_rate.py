@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from tidegate.alert.machine import Finding, Verdict
 from tidegate.model.alert import AlertPhase, AlertState
 from tidegate.model.policy import HitRateRule
-from tidegate.model.usage import BUCKET, TokenUsage
+from tidegate.model.usage import BUCKET, TokenUsage, bucket_of
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Span = tuple[datetime, datetime]
 
 
@@ -35,7 +34,7 @@ class Rate:
 
 def judge(rule: HitRateRule, pool: str, usages: Sequence[TokenUsage], state: AlertState, now: datetime) -> Finding:
     """Compare the pool's window with its baseline; while the alert fires, with the baseline that it fired on."""
-    end = _EPOCH + (now - _EPOCH) // BUCKET * BUCKET
+    end = bucket_of(now)
     start = end - max(1, rule.window // BUCKET) * BUCKET
     window = _rate(usages, (start, end), ())
     value = window.of(rule.minimum_queries)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 
 from tidegate.controller.ports import Replicas, Usage
 from tidegate.cost.line import CostLine
@@ -12,15 +11,14 @@ from tidegate.cost.per_million import cost_per_million
 from tidegate.model.fleet import PoolKind
 from tidegate.model.overview import CostOverview, CostsOverview
 from tidegate.model.policy import FleetPolicy
-from tidegate.model.usage import BUCKET
+from tidegate.model.usage import bucket_of
 
 TRAILING = timedelta(hours=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def trailing_hour(now: datetime) -> tuple[datetime, datetime]:
     """The last hour of whole buckets: tokens are counted by bucket, so GPU hours are taken over the same span."""
-    until = now - (now - _EPOCH) % BUCKET
+    until = bucket_of(now)
     return until - TRAILING, until
 
 
@@ -48,7 +46,6 @@ class Costs:
 
 def _overview(line: CostLine, policy: FleetPolicy) -> CostOverview:
     pool = policy.pools.get(line.pool) if line.pool is not None else None
-    tokens = [part for part in (line.prompt_tokens, line.generation_tokens) if part is not None]
     return CostOverview(
         pool=line.pool or "",
         service=pool.service if pool else "",
@@ -56,7 +53,7 @@ def _overview(line: CostLine, policy: FleetPolicy) -> CostOverview:
         currency=line.money.currency if line.money else "",
         gpu_hours=line.gpu_hours,
         amount=line.money.amount if line.money else None,
-        tokens=sum(tokens, Decimal()) if tokens else None,
+        tokens=line.delivered_tokens,
         per_million=line.per_million,
         per_million_generated=line.per_million_generated,
         partial=line.partial,

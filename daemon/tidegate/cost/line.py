@@ -27,6 +27,8 @@ class CostLine:
     """Cached ones included."""
     cached_prompt_tokens: Decimal | None
     generation_tokens: Decimal | None
+    delivered_tokens: Decimal | None
+    """Prompt and generated ones together: what `per_million` is taken over."""
     per_million: Decimal | None
     """Cost of a million tokens delivered: prompt (cached ones included) and generated ones together."""
     per_million_generated: Decimal | None

@@ -73,6 +73,7 @@ def _line(
         prompt_tokens=tokens.prompt,
         cached_prompt_tokens=tokens.cached,
         generation_tokens=tokens.generated,
+        delivered_tokens=tokens.delivered,
         per_million=_ratio(money, tokens.delivered),
         per_million_generated=_ratio(money, tokens.generated),
         state=CostState.ESTIMATED,

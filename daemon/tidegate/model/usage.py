@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from tidegate.model.fleet import PoolName, ReplicaId
 
 BUCKET = timedelta(minutes=5)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def bucket_of(at: datetime) -> datetime:
+    """The start of the bucket that the moment falls in."""
+    return at - (at - _EPOCH) % BUCKET
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from tidegate.model.reading import Counter, EngineName, EngineReading, EngineState, HostReading, Rank
-from tidegate.model.usage import BUCKET
+from tidegate.model.usage import BUCKET, bucket_of
 from tidegate.model.window import EngineWindow, engine_window
 
 HOLE = timedelta(seconds=90)
@@ -27,7 +27,6 @@ COUNTERS = (
     Counter.CACHE_QUERIES,
     Counter.CACHE_HITS,
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +54,6 @@ class Border:
     before: datetime | None
     after: datetime | None
     tails: Mapping[EngineName, Tail]
-
-
-def bucket_of(at: datetime) -> datetime:
-    """The start of the bucket that the moment falls in."""
-    return at - (at - _EPOCH) % BUCKET
 
 
 def touched(at: datetime) -> frozenset[datetime]:
