@@ -1,14 +1,22 @@
-"""The one sentence that an operator reads at 03:00: what was seen, what follows for the pool, what held it."""
+"""From a share to the decision that explains itself: what was seen, what follows for the pool, what held it.
+
+The reason is the one sentence that an operator reads at 03:00.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tidegate.decide.group import Sized, measure_of
 from tidegate.decide.guard import Hold
-from tidegate.model.decision import Limit
+from tidegate.decide.load import used_signals
+from tidegate.decide.pools import Share, wanted_of
+from tidegate.model.decision import Decision, Limit
 from tidegate.model.fleet import PoolName
+from tidegate.model.memory import PoolMemory
+from tidegate.model.policy import Mode
 
 _WORDS = {
     Limit.MIN: "min allows no less",
@@ -26,32 +34,78 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A pool's size now and after the plan."""
+class Conclusion:
+    """What a decision says beside the share: what was wanted, and whether its actions are held back."""
 
-    pool: PoolName
-    current: int
-    target: int
-
-    def __str__(self) -> str:
-        """As words: "base grows from 2 to 3"."""
-        if self.target == self.current:
-            return f"{self.pool} stays at {self.current}"
-        verb = "grows" if self.target > self.current else "shrinks"
-        return f"{self.pool} {verb} from {self.current} to {self.target}"
+    wanted: int
+    mode: Mode
+    withheld: bool
+    memory: PoolMemory
+    now: datetime
 
 
-def sentence(because: str, move: Move, holds: Sequence[Hold]) -> str:
-    """One English sentence: the demand, the move, and each guard in force with the time at which it lets go."""
+def decision_of(sized: Sized, share: Share, conclusion: Conclusion) -> Decision:
+    """The decision of one pool, with everything that bound it."""
+    supply, wanted = share.supply, conclusion.wanted
+    holds = tuple(_holds(sized, share, conclusion))
+    move = _move(supply.pool.name, supply.count, share.target)
+    signals = used_signals((*supply.ready, *supply.leaving), measure_of(sized.group.service))
+    return Decision(
+        pool=supply.pool.name,
+        at=conclusion.now,
+        current=supply.count,
+        ready=len(supply.ready),
+        starting=len(supply.starting),
+        leaving=len(supply.leaving),
+        wanted=wanted,
+        target=share.target,
+        reason=_sentence(sized.demand.because, move, holds),
+        limits=tuple(hold.limit for hold in holds),
+        signals=signals,
+        mode=conclusion.mode,
+        may_change_at=_may_change_at(holds),
+    )
+
+
+def wanted_by_pool(sized: Sized) -> dict[PoolName, int]:
+    """What the policy asked of each pool before any guard."""
+    wanted = wanted_of(sized.supplies, sized.demand.wish)
+    return {supply.pool.name: count for supply, count in zip(sized.supplies, wanted, strict=True)}
+
+
+def _holds(sized: Sized, share: Share, conclusion: Conclusion) -> Iterator[Hold]:
+    pool, wanted, target = share.supply.pool, conclusion.wanted, share.target
+    for hold in sized.guarded.holds:
+        if hold.limit is Limit.MISSING_DATA or wanted != target:
+            yield hold
+    for limit in share.limits:
+        yield Hold(limit, conclusion.memory.failed_until if limit is Limit.START_FAILED else None)
+    if wanted < target == pool.min:
+        yield Hold(Limit.MIN)
+    if wanted > target == pool.max:
+        yield Hold(Limit.MAX)
+    if conclusion.withheld:
+        yield Hold(Limit.MODE)
+
+
+def _move(pool: PoolName, current: int, target: int) -> str:
+    """As words: "base grows from 2 to 3"."""
+    if target == current:
+        return f"{pool} stays at {current}"
+    return f"{pool} {'grows' if target > current else 'shrinks'} from {current} to {target}"
+
+
+def _sentence(because: str, move: str, holds: Sequence[Hold]) -> str:
+    """The demand, the move, and each guard in force with the time at which it lets go."""
     held = "; ".join(_held(hold) for hold in holds)
     return f"{because}; {move}" + (f" ({held})" if held else "") + "."
-
-
-def may_change_at(holds: Sequence[Hold]) -> datetime | None:
-    """When the last of the timed guards in force lets go: before that the size cannot change on unchanged signals."""
-    return max((hold.until for hold in holds if hold.until is not None), default=None)
 
 
 def _held(hold: Hold) -> str:
     words = _WORDS[hold.limit]
     return words if hold.until is None else f"{words}, until {hold.until:%H:%M:%S} UTC"
+
+
+def _may_change_at(holds: Sequence[Hold]) -> datetime | None:
+    """When the last of the timed guards in force lets go: before that the size cannot change on unchanged signals."""
+    return max((hold.until for hold in holds if hold.until is not None), default=None)

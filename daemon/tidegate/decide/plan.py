@@ -12,7 +12,7 @@ from datetime import datetime
 
 from tidegate.decide.actions import actions_of, in_order
 from tidegate.decide.backoff import backing_off, with_failures
-from tidegate.decide.conclude import Conclusion, decision_of, wanted_by_pool
+from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
 from tidegate.decide.group import Sized, groups_of, size
 from tidegate.decide.placement import Places
 from tidegate.decide.pools import Share, share
