@@ -42,9 +42,10 @@ class Pair:
 
 
 _SGLANG_PAIRS = ("sglang-0.5.23/load",)
+_OTHER_PAIRS = ("llama.cpp-b11434/load",)
 
 
-@pytest.fixture(params=(*_VLLM_PAIRS, *_SGLANG_PAIRS))
+@pytest.fixture(params=(*_VLLM_PAIRS, *_SGLANG_PAIRS, *_OTHER_PAIRS))
 def pair(request: pytest.FixtureRequest, shared: Path) -> Pair:
     captures = shared / "captures"
     known = json.loads((captures / "truth.json").read_text())[request.param]
@@ -80,8 +81,8 @@ def test_a_real_pair_gives_no_problem(pair: Pair) -> None:
 
     assert (pair.first.problems, pair.second.problems) == ((), ())
     assert (found.partial, found.progressing, found.notes) == (False, True, ())
-    assert pair.second.hints[0] in ("vLLM >= 0.32", "SGLang >= 0.5.23")
-    assert pair.second.model == "tiny"
+    assert pair.second.hints[0] in ("vLLM >= 0.32", "SGLang >= 0.5.23", "prompt tokens without those from the cache")
+    assert pair.second.model == (None if pair.second.kind is EngineKind.LLAMA_CPP else "tiny")
 
 
 def test_ranks_are_kept_apart(shared: Path) -> None:
@@ -158,31 +159,12 @@ def test_statistics_that_are_off_are_disabled(shared: Path) -> None:
     assert set(figures([found]).values()) == {Missing(Gap.DISABLED)}
 
 
-@pytest.mark.parametrize(
-    ("folder", "word"),
-    [
-        ("llama.cpp-b11434", "llama.cpp"),
-        ("vllm-router-0.1.17", "vllm-router"),
-        ("sglang-router-0.3.2", "sglang-router"),
-    ],
-)
-def test_other_engines_and_routers_are_told_by_name(folder: str, word: str, shared: Path) -> None:
-    """Recognised as what they are, and not read as vLLM."""
-    pages = sorted((shared / "captures" / folder).glob("*.prom"))
-    assert pages
-
-    for page in pages:
-        found = read(page)
-        assert (found.kind, found.state, found.gauges) == (None, EngineState.UNSUPPORTED, {}), page
-        assert word in found.problems[0]
-
-
-def test_the_body_of_a_refusal_is_quoted(shared: Path) -> None:
-    """llama.cpp says itself what to do."""
+def test_a_refusal_says_what_to_do(shared: Path) -> None:
+    """llama.cpp without --metrics."""
     found = read(shared / "captures/llama.cpp-b11434/metrics-off.json")
 
-    assert found.state is EngineState.MALFORMED
-    assert "Start it with `--metrics`" in found.problems[0]
+    assert found.state is EngineState.DISABLED
+    assert "--metrics" in found.problems[0]
 
 
 def test_the_parser_agrees_with_prometheus_client_on_every_page(shared: Path) -> None:

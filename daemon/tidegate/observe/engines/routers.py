@@ -26,6 +26,9 @@ _ALL = Rank("0")
 _USER = re.compile(r"(?<=//)[^/@]*@")
 """A user and a password in an address are for nobody's labels."""
 
+_NOTHING = Content({}, {}, {})
+"""Of a page that is no router's, whatever it was declared as: there nothing is zero."""
+
 Totals = Mapping[Rank, float]
 
 
@@ -36,6 +39,8 @@ def read_vllm_router(exposition: Exposition) -> Content:
         return f"vllm_router_{rest}"
 
     page = Page(exposition, one_rank)
+    if not VLLM_ROUTER.recognises(exposition.present):
+        return _NOTHING
     workers = _by_worker(exposition, page.notes)
     stage_errors = (name("pd_prefill_errors_total"), name("pd_decode_errors_total"))
     stage_requests = (name("pd_prefill_requests_total"), name("pd_decode_requests_total"))
@@ -74,6 +79,8 @@ def read_sglang_router(exposition: Exposition) -> Content:
         return f"smg_{rest}"
 
     page = Page(exposition, one_rank)
+    if not SGLANG_ROUTER.recognises(exposition.present):
+        return _NOTHING
     workers = _by_worker(exposition, page.notes)
     draft = Draft(
         {

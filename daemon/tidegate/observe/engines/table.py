@@ -78,10 +78,10 @@ def combined(
     found: dict[Rank, Number] = {}
     for rank, number in one.items():
         second = other.get(rank)
-        if isinstance(number, Missing) or isinstance(second, Missing):
-            found[rank] = number if isinstance(number, Missing) else Missing(Gap.MALFORMED)
+        if isinstance(number, Missing):
+            found[rank] = number
         elif second is not None:
-            found[rank] = how(number, second)
+            found[rank] = second if isinstance(second, Missing) else how(number, second)
     return found
 
 

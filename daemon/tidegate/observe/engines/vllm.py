@@ -116,7 +116,7 @@ _OWN = _own_names()
 
 def recognises(present: Set[str]) -> bool:
     """Any series of vLLM's own will do: which families there are differs by release and by flag."""
-    return any(name.startswith(("vllm_", "ray_vllm_")) for name in present)
+    return any(name.startswith(("vllm_", "ray_vllm_")) and not name.startswith("vllm_router_") for name in present)
 
 
 def read(exposition: Exposition) -> Content:
