@@ -9,11 +9,11 @@ from decimal import Decimal
 import pytest
 from fakes.demo_status import alert, cost, pool, status
 
-from tidegate.demo.facts import Facts, settled
+from tidegate.demo.fleet_history import FleetHistory
 from tidegate.demo.gateway import Counts
 from tidegate.demo.receiver import Delivery
-from tidegate.demo.story import Story
 from tidegate.demo.summary import summarize
+from tidegate.demo.verdicts import Facts, settled
 from tidegate.model.alert import AlertPhase
 
 DAY = datetime(2026, 11, 24, tzinfo=UTC)
@@ -23,15 +23,15 @@ def at(hour: float) -> datetime:
     return DAY + timedelta(hours=hour)
 
 
-def good_story() -> Story:
-    story = Story()
+def good_day() -> FleetHistory:
+    fleet = FleetHistory()
     for hour, ready, starting, leaving in [(0, 0, 0, 0), (7, 0, 1, 0), (9, 3, 0, 0), (11, 4, 0, 0), (23, 0, 0, 1)]:
         pools = [pool("base", ready=2), pool("burst", ready=ready, starting=starting, leaving=leaving)]
-        story.see(status(at(hour), pools))
-    story.see(status(at(14.5), [], [alert(AlertPhase.FIRING, at(14.4))]))
-    story.see(status(at(16), [], [alert(AlertPhase.RESOLVED, at(14.4), at(15.9), value=0.57)]))
-    story.see(status(at(23.5), [pool("base", ready=2), pool("burst")]))
-    return story
+        fleet.see(status(at(hour), pools))
+    fleet.see(status(at(14.5), [], [alert(AlertPhase.FIRING, at(14.4))]))
+    fleet.see(status(at(16), [], [alert(AlertPhase.RESOLVED, at(14.4), at(15.9), value=0.57)]))
+    fleet.see(status(at(23.5), [pool("base", ready=2), pool("burst")]))
+    return fleet
 
 
 def good_facts() -> Facts:
@@ -41,7 +41,7 @@ def good_facts() -> Facts:
         speed=576.0,
         counts=Counts(at(24), arrived=1000, finished=1000, tokens=2_000_000),
         closed=True,
-        story=good_story(),
+        fleet=good_day(),
         costs=cost(tokens=2_000_100, amount="200.00"),
         tokens=2_000_100.0,
         deliveries=delivered,
@@ -78,7 +78,7 @@ def test_a_good_day_passes_and_says_its_figures() -> None:
         ({"costs": cost(tokens=2_000_000, amount=None)}, "no cost per million tokens (a price is missing)"),
         ({"deliveries": []}, "0 webhooks arrived for 2 transitions"),
         ({"event": (at(3), at(4))}, "no hit-rate alert fired between 03:00 and 04:00"),
-        ({"story": Story()}, "the burst pool never had a ready replica"),
+        ({"fleet": FleetHistory()}, "the burst pool never had a ready replica"),
     ],
 )
 def test_each_broken_promise_is_told(change: dict[str, object], told: str) -> None:
@@ -96,7 +96,7 @@ def test_a_webhook_with_a_wrong_signature_fails_the_day() -> None:
 
 def test_an_alert_outside_of_the_event_is_a_false_alarm() -> None:
     facts = good_facts()
-    facts.story.see(status(at(23.6), [], [alert(AlertPhase.FIRING, at(20), pool_name="burst")]))
+    facts.fleet.see(status(at(23.6), [], [alert(AlertPhase.FIRING, at(20), pool_name="burst")]))
     assert any("1 more at other times" in text for text in failed(facts))
 
 
@@ -108,8 +108,8 @@ def test_requests_in_flight_are_no_failure_while_the_traffic_goes_on() -> None:
 def test_a_fleet_is_settled_when_burst_is_empty_and_all_was_told() -> None:
     """Not while a replica leaves, not while a resolve is owed."""
     facts = good_facts()
-    assert settled(facts.story, "burst", facts.deliveries)
-    assert not settled(facts.story, "burst", facts.deliveries[:1])
-    facts.story.see(status(at(24), [pool("burst", leaving=1)]))
-    assert not settled(facts.story, "burst", facts.deliveries)
+    assert settled(facts.fleet, "burst", facts.deliveries)
+    assert not settled(facts.fleet, "burst", facts.deliveries[:1])
+    facts.fleet.see(status(at(24), [pool("burst", leaving=1)]))
+    assert not settled(facts.fleet, "burst", facts.deliveries)
     assert Decimal(summarize(facts).data()["cost"]["total"]["amount"]) == 200

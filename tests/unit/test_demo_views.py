@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from fakes.demo_status import alert, cost, decision, pool, status
 from rich.console import Console
 
+from tidegate.demo.fleet_history import FleetHistory
 from tidegate.demo.gateway import Counts
 from tidegate.demo.live_view import CELL, Frame, rates, render, sparkline
 from tidegate.demo.plain_view import PlainView
 from tidegate.demo.receiver import Delivery
-from tidegate.demo.story import Story
 from tidegate.model.alert import AlertPhase
 
 DAY = datetime(2026, 11, 24, tzinfo=UTC)
@@ -20,9 +20,9 @@ NOON = DAY + timedelta(hours=12)
 
 
 def frame() -> Frame:
-    story = Story()
+    fleet = FleetHistory()
     pools = [pool("base", ready=2, kv_cache_hit_rate=0.57, queue_depth=3.0), pool("burst", ready=1, starting=1)]
-    story.see(status(NOON, pools, [alert(AlertPhase.FIRING, NOON)], [decision(7, NOON, "chat needs 4")]))
+    fleet.see(status(NOON, pools, [alert(AlertPhase.FIRING, NOON)], [decision(7, NOON, "chat needs 4")]))
     return Frame(
         now=NOON,
         since=DAY,
@@ -30,7 +30,7 @@ def frame() -> Frame:
         url="http://127.0.0.1:20000",
         counts=Counts(NOON, arrived=41_000, finished=40_950, outstanding=50),
         traffic=[0.5, 1.0, 2.0],
-        story=story,
+        fleet=fleet,
         cost=cost(90_000_000, "120.00").total,
         deliveries=[Delivery("m", NOON, verified=True, why="", body={"type": "alert.firing"})],
         controller_away=False,
@@ -47,10 +47,10 @@ def drawn(picture: Frame, width: int = 150, height: int = 50) -> str:
 def busy() -> Frame:
     """A frame with more to tell than fits on any screen."""
     full = frame()
-    assert full.story.last is not None
+    assert full.fleet.last is not None
     decisions = [decision(n, NOON + timedelta(minutes=n), "chat needs many words to say why " * 4) for n in range(20)]
     drops = [alert(AlertPhase.FIRING, NOON, pool_name=name) for name in ("base", "burst")]
-    full.story.see(full.story.last.model_copy(update={"decisions": decisions, "alerts": drops}))
+    full.fleet.see(full.fleet.last.model_copy(update={"decisions": decisions, "alerts": drops}))
     return replace(full, deliveries=full.deliveries[:1] * 9)
 
 
@@ -83,7 +83,7 @@ def test_the_picture_fits_a_terminal_of_the_usual_size() -> None:
 
 
 def test_before_the_first_status_and_while_the_controller_is_away_it_says_so() -> None:
-    empty = replace(frame(), story=Story(), traffic=[], cost=None, controller_away=True)
+    empty = replace(frame(), fleet=FleetHistory(), traffic=[], cost=None, controller_away=True)
     assert "starts ..." in drawn(empty)
     assert "the controller does not answer" in drawn(empty)
 

@@ -11,9 +11,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.demo.fleet_history import Drop, FleetHistory
 from tidegate.demo.gateway import Counts
 from tidegate.demo.receiver import Delivery
-from tidegate.demo.story import Drop, Story
 from tidegate.link.messages import CostShape, DecisionShape, PoolShape, StatusShape
 
 BARS = " ▁▂▃▄▅▆▇█"
@@ -38,7 +38,7 @@ class Frame:
     counts: Counts
     traffic: Sequence[float]
     """Requests per second, one value a CELL since the day began."""
-    story: Story
+    fleet: FleetHistory
     cost: CostShape | None
     """Of the day so far."""
     deliveries: Sequence[Delivery]
@@ -67,14 +67,14 @@ def rates(history: Sequence[Counts], since: datetime) -> list[float]:
 
 def render(frame: Frame, height: int = 50) -> RenderableType:
     """The whole picture, in so many lines of eighty columns or more."""
-    status = frame.story.last
+    status = frame.fleet.last
     parts: list[RenderableType] = [_head(frame), _traffic(frame)]
     if status is None:
         parts.append(Panel(Text("the controller makes its database and starts ..."), title="pools"))
     else:
         decisions, messages = _room(height - _FIXED_LINES - len(status.pools))
         parts += [_pools(status), _legend(), _money(frame)]
-        parts.append(_decisions(frame.story.decisions()[-decisions:]))
+        parts.append(_decisions(frame.fleet.decisions()[-decisions:]))
         parts.append(_messages(frame, messages))
     return Group(*parts)
 
@@ -184,7 +184,7 @@ def _decisions(decisions: Sequence[DecisionShape]) -> RenderableType:
 def _messages(frame: Frame, most: int) -> RenderableType:
     """Webhooks and alerts as they happened; the last ones."""
     lines = [(found.at, _delivery(found)) for found in frame.deliveries]
-    lines += [(drop.resolved_at or drop.fired_at, _drop(drop)) for drop in frame.story.drops()]
+    lines += [(drop.resolved_at or drop.fired_at, _drop(drop)) for drop in frame.fleet.drops()]
     last = [line for _, line in sorted(lines, key=lambda pair: pair[0])][-most:]
     text = Text("\n", no_wrap=True, overflow="ellipsis").join(last) if last else Text("none yet", style="dim")
     return Panel(text, title="webhooks and alerts", title_align="left")

@@ -18,7 +18,7 @@ class PlainView:
 
     def lines(self, frame: Frame) -> Iterator[str]:
         """What there is to say that was not said before."""
-        decisions = frame.story.decisions()
+        decisions = frame.fleet.decisions()
         for found in decisions[self._decisions :]:
             yield f"{found.at:%H:%M} {found.pool} {found.current} -> {found.target}: {found.reason}"
         self._decisions = len(decisions)
@@ -30,7 +30,7 @@ class PlainView:
 
     def _hourly(self, frame: Frame) -> Iterator[str]:
         """By the hours of the controller's ticks: its next decision is never told with an earlier time."""
-        status = frame.story.last
+        status = frame.fleet.last
         if status is None or status.tick_at is None:
             return
         hour = int((status.tick_at - frame.since).total_seconds() // 3600)

@@ -17,14 +17,14 @@ from rich.live import Live
 from rich.markup import escape
 
 from tidegate.demo import configuration
-from tidegate.demo.facts import SETTLE_WITHIN, Facts, settled
+from tidegate.demo.fleet_history import FleetHistory
 from tidegate.demo.live_view import Frame, rates, render
 from tidegate.demo.pace import DAY, Pace
 from tidegate.demo.plain_view import PlainView
 from tidegate.demo.stage import Stage, StagePlan
-from tidegate.demo.story import Story
 from tidegate.demo.summary import Summary, summarize
 from tidegate.demo.traffic import EVENT_END_HOUR, EVENT_START_HOUR
+from tidegate.demo.verdicts import SETTLE_WITHIN, Facts, settled
 from tidegate.link.messages import CostShape
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import Transient
@@ -57,7 +57,7 @@ class Play:
         self._options = options
         self._console = console
         self._plain = PlainView()
-        self._story = Story()
+        self._fleet = FleetHistory()
         self._cost: CostShape | None = None
         self._away = False
         self._looks = 0
@@ -104,7 +104,7 @@ class Play:
         def at_rest() -> bool:
             counts = stage.gateway.counts()
             served = not self._options.once or counts.arrived == counts.finished + counts.lost
-            quiet = served and settled(self._story, configuration.BURST, stage.receiver.deliveries())
+            quiet = served and settled(self._fleet, configuration.BURST, stage.receiver.deliveries())
             resting[0] = resting[0] + 1 if quiet else 0
             return resting[0] * LOOK_EVERY >= AT_REST_FOR or stage.clock.now() >= deadline
 
@@ -115,7 +115,7 @@ class Play:
                 speed=self._plan.pace.speed,
                 counts=stage.gateway.counts(),
                 closed=self._options.once,
-                story=self._story,
+                fleet=self._fleet,
                 costs=stage.client.costs(self._midnight, self._day_end),
                 tokens=float(stage.client.costs(self._plan.epoch, stage.clock.now()).total.tokens or 0),
                 deliveries=stage.receiver.deliveries(),
@@ -138,7 +138,7 @@ class Play:
     def _look(self, stage: Stage) -> None:
         self._looks += 1
         try:
-            self._story.see(stage.client.status())
+            self._fleet.see(stage.client.status())
             if self._looks % COST_EVERY_LOOKS == 0 and stage.clock.now() > self._midnight:
                 until = min(stage.clock.now(), self._day_end)
                 self._cost = stage.client.costs(self._midnight, until).total
@@ -155,7 +155,7 @@ class Play:
             url=stage.client.url,
             counts=stage.gateway.counts(),
             traffic=rates(list(stage.gateway.history), self._midnight),
-            story=self._story,
+            fleet=self._fleet,
             cost=self._cost,
             deliveries=stage.receiver.deliveries(),
             controller_away=self._away,

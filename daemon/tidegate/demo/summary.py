@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.demo.facts import Facts
-from tidegate.demo.story import Drop, Size
-from tidegate.demo.verdicts import Verdict, verdicts
+from tidegate.demo.fleet_history import Drop, Size
+from tidegate.demo.verdicts import Facts, Verdict, verdicts
 from tidegate.link.messages import StatusShape
 
 
@@ -32,7 +31,7 @@ class Summary:
 
 def summarize(facts: Facts) -> Summary:
     """Figures and verdicts of the day."""
-    status = facts.story.last
+    status = facts.fleet.last
     figures = {
         "day": facts.since.date().isoformat(),
         "speed": facts.speed,
@@ -44,10 +43,10 @@ def summarize(facts: Facts) -> Summary:
             "without_endpoint": facts.counts.waiting,
             "moved": facts.counts.moved,
         },
-        "pools": {name: _path(path) for name, path in facts.story.sizes.items()},
+        "pools": {name: _path(path) for name, path in facts.fleet.sizes.items()},
         "tokens": {"by_gateway": facts.counts.tokens, "by_controller": round(facts.tokens)},
         "cost": facts.costs.model_dump(mode="json"),
-        "alerts": [_drop(drop) for drop in facts.story.drops()],
+        "alerts": [_drop(drop) for drop in facts.fleet.drops()],
         "webhooks": [
             {"at": found.at.isoformat(), "type": found.type, "verified": found.verified} for found in facts.deliveries
         ],

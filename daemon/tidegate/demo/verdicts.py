@@ -1,16 +1,50 @@
-"""Whether the day went as promised: one sentence for each promise, with its figures. Pure."""
+"""Whether the day went as promised: one sentence for each promise, with the facts that it rests on. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from tidegate.demo.facts import Facts
+from tidegate.demo.fleet_history import FleetHistory
+from tidegate.demo.gateway import Counts
+from tidegate.demo.receiver import Delivery
 from tidegate.link.messages import CostsShape, StatusShape
 from tidegate.model.money import CostState
 
+SETTLE_WITHIN = timedelta(hours=2)
+"""Played time after the day in which the fleet has to come to rest."""
 TOKENS_AGREE_WITHIN = 0.002
 TOKENS_AGREE_WHILE_SERVING = 0.02
 """The gateway counts a request when it ends, an engine each token as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the summary rests on."""
+
+    since: datetime
+    speed: float
+    counts: Counts
+    closed: bool
+    """No request arrives any more, so every one must have been answered."""
+    fleet: FleetHistory
+    costs: CostsShape
+    """Of the day."""
+    tokens: float
+    """What the controller has counted from the start until now; unlike the day's, it has no edge inside the traffic."""
+    deliveries: Sequence[Delivery]
+    burst: str
+    event: tuple[datetime, datetime]
+    """When the hit rate was spoilt, and mended again."""
+
+
+def settled(fleet: FleetHistory, burst: str, deliveries: Sequence[Delivery]) -> bool:
+    """True when the burst pool is empty again and every transition of an alert has been told."""
+    path = fleet.sizes.get(burst, [])
+    drops = fleet.drops()
+    told = len(deliveries) >= 2 * len(drops) and all(drop.resolved_at for drop in drops)
+    return bool(path) and path[-1].held == 0 and told
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +64,7 @@ def verdicts(facts: Facts) -> list[Verdict]:
         _priced(facts.costs),
         _alerted(facts),
         _webhooks(facts),
-        _complete(facts.story.last),
+        _complete(facts.fleet.last),
     ]
 
 
@@ -42,7 +76,7 @@ def _served(facts: Facts) -> Verdict:
 
 
 def _burst(facts: Facts) -> Verdict:
-    path, peak = facts.story.sizes.get(facts.burst, []), facts.story.peak(facts.burst)
+    path, peak = facts.fleet.sizes.get(facts.burst, []), facts.fleet.peak(facts.burst)
     if not path or peak is None or not peak.ready:
         return Verdict(ok=False, text=f"the {facts.burst} pool never had a ready replica")
     first = next(size for size in path if size.held)
@@ -77,11 +111,11 @@ def _priced(costs: CostsShape) -> Verdict:
 
 def _alerted(facts: Facts) -> Verdict:
     spoilt, mended = facts.event
-    drops = [drop for drop in facts.story.drops() if spoilt <= drop.fired_at <= mended]
+    drops = [drop for drop in facts.fleet.drops() if spoilt <= drop.fired_at <= mended]
     if not drops:
         return Verdict(ok=False, text=f"no hit-rate alert fired between {spoilt:%H:%M} and {mended:%H:%M}")
     ends = [drop.resolved_at for drop in drops]
-    false_alarms = len(facts.story.drops()) - len(drops)
+    false_alarms = len(facts.fleet.drops()) - len(drops)
     resolved = [end for end in ends if end is not None]
     told = f"and resolved at {max(resolved):%H:%M}" if len(resolved) == len(ends) else "and never resolved"
     shown = "; ".join(f"{drop.pool} {_ratio(drop.value)} against {_ratio(drop.baseline)}" for drop in drops)
@@ -95,7 +129,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _webhooks(facts: Facts) -> Verdict:
-    wanted = 2 * len(facts.story.drops())
+    wanted = 2 * len(facts.fleet.drops())
     verified = sum(found.verified for found in facts.deliveries)
     text = f"{len(facts.deliveries)} webhooks arrived for {wanted} transitions, {verified} with a right signature"
     return Verdict(verified == len(facts.deliveries) == wanted > 0, text)

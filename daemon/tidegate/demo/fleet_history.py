@@ -37,7 +37,7 @@ class Drop:
     summary: str
 
 
-class Story:
+class FleetHistory:
     """Sizes, decisions and alerts by the order in which they were seen."""
 
     def __init__(self) -> None:
