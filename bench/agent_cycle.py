@@ -1,0 +1,103 @@
+"""What an agent costs on a host with eight GPUs and eight engines of eight ranks each, beside a light exporter.
+
+The real agent, its real NVML child over a driver library of our own, and engines in a process of their own. Its clock
+is played fast, so that an hour's 240 cycles run back to back, each with one scrape of its page; CPU time is that of
+the agent and its child together, as is the proportional set size (PSS). Debian's node exporter is scraped as often.
+Exits 1 when a bound is broken.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from parts.agent import GPUS, AgentProcess, build_driver, free_port, scrape
+from parts.engines import Engines
+from parts.processes import cpu_seconds, family, pss_bytes
+from parts.table import Bounds, show
+
+ENGINES = 8
+INTERVAL_SECONDS = 15.0
+CYCLES = 240
+EARLY = 60
+SPEED = 100.0
+MOST_CPU_MS = 150
+MOST_SHARE = 0.01
+MOST_PSS = 80e6
+GROWTH = 0.02
+"""What may be noise between an early and a late figure."""
+MIB = 1 << 20
+
+
+def agent_figures(engines: Engines, folder: Path) -> tuple[float, float, float]:
+    """CPU milliseconds a cycle, PSS after EARLY cycles and after CYCLES."""
+    every = INTERVAL_SECONDS / SPEED
+    with AgentProcess(folder, engines.ports, build_driver(folder), SPEED) as agent:
+        agent.wait_for(10, every)
+        processes, first = family(agent.pid), agent.collections()
+        began = cpu_seconds(processes)
+        agent.wait_for(EARLY, every)
+        early = pss_bytes(processes)
+        agent.wait_for(CYCLES, every)
+        spent, last, late = cpu_seconds(processes) - began, agent.collections(), pss_bytes(processes)
+        if family(agent.pid) != processes:
+            raise RuntimeError("the NVML child was replaced on the way")
+    return 1000 * spent / (last - first), early, late
+
+
+def node_exporter_figures() -> tuple[float, float, float] | None:
+    """The same of Debian's node exporter; None, with a word on stderr, where it is not to be had."""
+    program = shutil.which("prometheus-node-exporter")
+    if program is None:
+        print("no node exporter to compare with: apt-get install prometheus-node-exporter", file=sys.stderr)
+        return None
+    port = free_port()
+    command = [program, f"--web.listen-address=127.0.0.1:{port}"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(1.0)
+        scrape(port)
+        began, early = cpu_seconds([process.pid]), 0
+        for number in range(CYCLES):
+            scrape(port)
+            if number == EARLY:
+                early = pss_bytes([process.pid])
+        return 1000 * (cpu_seconds([process.pid]) - began) / CYCLES, early, pss_bytes([process.pid])
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder, Engines(ENGINES) as engines:
+        ours = agent_figures(engines, Path(folder))
+    peer = node_exporter_figures()
+    named = (("agent and NVML child", ours), ("prometheus-node-exporter", peer))
+    rows = [
+        (
+            name,
+            f"{found[0]:.1f}",
+            f"{found[0] / 10 / INTERVAL_SECONDS:.2f} %",
+            f"{found[1] / MIB:.1f}",
+            f"{found[2] / MIB:.1f}",
+        )
+        for name, found in named
+        if found is not None
+    ]
+    print(f"{GPUS} GPUs, {ENGINES} engines of 8 ranks, {CYCLES} cycles with a scrape each")
+    show(("", "ms of CPU a cycle", "of a core at 15 s", f"MiB after {EARLY}", f"MiB after {CYCLES}"), rows)
+    cpu_ms, early, late = ours
+    bounds, share = Bounds(), cpu_ms / 1000 / INTERVAL_SECONDS
+    bounds.hold(f"a cycle under {MOST_CPU_MS} ms of CPU: {cpu_ms:.0f}", kept=cpu_ms < MOST_CPU_MS)
+    bounds.hold(f"under {MOST_SHARE:.0%} of a core: {share:.2%}", kept=share < MOST_SHARE)
+    bounds.hold(f"PSS under {MOST_PSS / 1e6:.0f} MB after an hour's cycles: {late / 1e6:.1f}", kept=late < MOST_PSS)
+    bounds.hold(f"and no growth: {late / early - 1:+.1%} since {EARLY}", kept=late < early * (1 + GROWTH))
+    return 1 if bounds.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
