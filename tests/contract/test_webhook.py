@@ -163,6 +163,25 @@ def test_a_retry_after_that_is_a_date_is_held_against_the_receivers_own_clock() 
     assert raised.value.after == timedelta(minutes=5)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "\u00b2",
+        "-5",
+        "9" * 5000,
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Mon, 01 Jan 2026 00:00:00 +99999999999999999999",
+    ],
+)
+def test_a_retry_after_that_makes_no_sense_is_a_plain_failure(said: str) -> None:
+    """A receiver's answer must not end the round in which every other channel is told."""
+    answer = Response(429, {"retry-after": said, "date": "Mon, 01 Jan 2026 00:00:00 GMT"}, b"")
+
+    with pytest.raises(Transient) as raised:
+        judge(answer, "channel ops")
+    assert type(raised.value) is Transient
+
+
 def test_a_retry_after_that_is_none_is_a_plain_failure() -> None:
     """Whatever stands there."""
     with receiver(503, Retry_After="soon") as found, pytest.raises(Transient) as raised:

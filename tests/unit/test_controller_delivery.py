@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -71,6 +72,21 @@ def test_a_channel_that_is_away_is_tried_again_after_5_s_30_s_2_min_5_min_and_th
     ] == [True] * 6
     assert len(channel.taken) == 1
     assert made.counts.tally().notices == {("ops", "retried"): 6, ("ops", "delivered"): 1}
+
+
+def test_a_channel_that_hangs_costs_a_run_one_time_out_whatever_waits_for_it() -> None:
+    """Every try of it may last for the whole time-out, and the notices of other channels stand behind it."""
+    channel = Channel(*[Transient("hangs")] * 2)
+    made = delivery(channel)
+    others = [("msg_2", "ops"), ("msg_3", "ops"), ("msg_9", "pager")]
+    for name, to in others:
+        made.alerts.save([], [replace(notice(name), channel=to, alert=replace(notice().alert, fingerprint=name))])
+
+    made.run(NOON)
+
+    assert made.counts.tally().notices == {("ops", "retried"): 1, ("pager", "retried"): 1}
+    made.run(NOON + timedelta(seconds=1))
+    assert [name for name, _ in channel.taken] == ["msg_2", "msg_3"]
 
 
 def test_a_refusal_for_good_is_given_up_at_once_and_counted() -> None:

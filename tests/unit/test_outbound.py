@@ -23,6 +23,7 @@ SECRET = "whsec_" + "c2VjcmV0LW9mLXRoZS10ZXN0LXdpdGgtMzItYnl0ZXM="
         "http://[fd00:ec2::254]/",
         "http://100.100.100.200/",
         "http://[::ffff:169.254.169.254]/",
+        "http://[64:ff9b::a9fe:a9fe]/",
         "http://0.0.0.0/",
         "ftp://127.0.0.1/",
         "file:///etc/passwd",
@@ -56,13 +57,23 @@ def test_a_secret_that_is_none_says_how_to_make_one() -> None:
         standard_webhook_headers("whsec_not base64!", "msg_1", datetime.now(UTC), b"")
 
 
-def test_an_answer_that_trickles_in_for_ever_is_given_up() -> None:
-    """No single read takes long; one dead receiver must not hold up every other."""
+@pytest.mark.parametrize(
+    "url", ["http://a..b/", f"http://{'a' * 70}.example/", "http://[::1/", "http://127.0.0.1:99999/"]
+)
+def test_what_is_no_address_is_a_refusal_and_no_surprise(url: str) -> None:
+    """An error that nobody foresees would end the whole round of notices, and every later one."""
+    with pytest.raises(Permanent, match="correct"):
+        post_json(url, b"{}", {}, timeout_seconds=0.2, allow_private=True)
+
+
+@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-A: "])
+def test_an_answer_that_trickles_in_for_ever_is_given_up(begins: bytes) -> None:
+    """Head or body: no single read takes long; one dead receiver must not hold up every other."""
 
     def trickle() -> None:
         connection, _ = listening.accept()
         with connection, contextlib.suppress(OSError):
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+            connection.sendall(begins)
             while not done.wait(0.01):
                 connection.sendall(b"x")
 

@@ -51,23 +51,33 @@ class Delivery:
     counts: Counts
 
     def run(self, now: datetime) -> None:
-        """Try every notice that is due, one after the other; no transaction is open while the network is waited for."""
-        for notice, attempts in self.alerts.due(now):
-            self._try(notice, attempts + 1, now)
+        """Try every notice that is due, one after the other; no transaction is open while the network is waited for.
 
-    def _try(self, notice: Notice, attempts: int, now: datetime) -> None:
+        A channel that does not take one is left alone until the next run: it may cost the others one time-out, not one
+        for each notice that waits for it.
+        """
+        away = set[str]()
+        for notice, attempts in self.alerts.due(now):
+            if notice.channel not in away and not self._try(notice, attempts + 1, now):
+                away.add(notice.channel)
+
+    def _try(self, notice: Notice, attempts: int, now: datetime) -> bool:
+        """False when the channel may take it, and others, at another time."""
         try:
             self.notifier.send(notice, now)
         except Permanent as error:
             self._failed(notice, None, str(error))
         except TryLater as error:
             self._failed(notice, next_try(notice, attempts, now, error.after), str(error))
+            return False
         except Transient as error:
             self._failed(notice, next_try(notice, attempts, now), str(error))
+            return False
         else:
             self.alerts.delivered(notice.id, now)
             self.counts.notice(notice.channel, "delivered")
             _log.info("notice delivered", channel=notice.channel, rule=notice.alert.rule, phase=notice.alert.phase)
+        return True
 
     def _failed(self, notice: Notice, again: datetime | None, error: str) -> None:
         self.alerts.retry(notice.id, again, error)

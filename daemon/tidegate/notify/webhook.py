@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -57,11 +58,11 @@ def judge(answer: Response, where: str) -> None:
 
 def _retry_after(text: str, date: str) -> timedelta | None:
     """Seconds or an HTTP date, the latter against the answer's own date; None when it says neither."""
-    if text.isdigit() and len(text) < 10:
+    if re.fullmatch(r"[0-9]{1,9}", text):
         return min(_LONGEST_WAIT, timedelta(seconds=int(text)))
     try:
         span = parsedate_to_datetime(text) - parsedate_to_datetime(date)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     return min(_LONGEST_WAIT, max(timedelta(), span))
 
