@@ -75,7 +75,7 @@ class EngineScraper:
         seconds = self._seconds if target.timeout is None else target.timeout.total_seconds()
         outcome: _Answer | _Failure
         try:
-            _check_token(target.token)
+            _check_signing(target)
             with self._deadline.within(seconds):
                 outcome = self._fetch(target)
         except _Failure as failure:
@@ -232,9 +232,11 @@ def _check_address(url: str) -> None:
         raise _Failure(EngineState.UNREACHABLE, "the address is not one of http or https: correct it")
 
 
-def _check_token(token: str) -> None:
-    if not token.isascii() or not token.isprintable():
-        raise _Failure(EngineState.UNAUTHORIZED, "the token has characters that no token has: correct its file")
+def _check_signing(target: EngineTarget) -> None:
+    """Refuse what cannot be sent before a client library quotes it in an error."""
+    for what, text in (("token", target.token), *((f"header {name}", value) for name, value in target.headers)):
+        if not text.isascii() or not text.isprintable():
+            raise _Failure(EngineState.UNAUTHORIZED, f"the {what} has characters that cannot be sent: correct its file")
 
 
 def _server(url: str) -> tuple[str, str | None, int | None]:
