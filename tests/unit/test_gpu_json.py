@@ -10,6 +10,7 @@ from fakes.agent_snapshot import NOON, survey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.model.gpu import BASIC_FIGURES, SIGNED, GpuFigure
 from tidegate.model.reading import Gap, GpuFault, GpuSurvey, Missing
 from tidegate.observe.gpu_json import FIGURES, decode, encode, is_nameless
 
@@ -18,7 +19,18 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=10,
 )
-ENTRIES = st.dictionaries(st.sampled_from(["uuid", "index", "name", "up", "why", *FIGURES]), VALUES, max_size=12)
+NAMES = ["uuid", "index", "name", "up", "why", "bus_id", "memory_type", *GpuFigure]
+PARTS = st.lists(
+    st.dictionaries(
+        st.sampled_from(["number", "uuids", "pid", "used_bytes", "code", "count", "seconds_ago", *FIGURES]), VALUES
+    ),
+    max_size=3,
+)
+ENTRIES = st.builds(
+    lambda plain, parts: {**plain, **parts},
+    st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=12),
+    st.dictionaries(st.sampled_from(["instances", "compute_processes", "xids"]), PARTS | VALUES, max_size=3),
+)
 DOCUMENTS = VALUES | st.fixed_dictionaries(
     {},
     optional={"up": VALUES, "driver": VALUES, "fault": VALUES, "gpus": VALUES | st.lists(ENTRIES | VALUES, max_size=4)},
@@ -50,9 +62,21 @@ def test_no_document_breaks_the_reader_or_yields_a_figure_that_cannot_be(documen
     assert len(uuids) == len(set(uuids))
     assert all(uuids)
     for gpu in result.gpus:
-        numbers = [value for name in FIGURES if not isinstance(value := getattr(gpu, name), Missing)]
-        assert all(type(value) is float and 0 <= value < float("inf") for value in numbers)
-        assert gpu.up or not numbers
+        every = [gpu.figures, *(part.figures for part in gpu.instances)]
+        told = [(name, value) for figures in every for name, value in figures.items() if not isinstance(value, Missing)]
+        assert all(type(value) is float and abs(value) < float("inf") for _, value in told)
+        assert all(value >= 0 for name, value in told if name not in SIGNED)
+        assert gpu.up or not told
+
+
+def test_what_only_some_readers_tell_is_absent_where_it_is_not_told() -> None:
+    """The basic figures are listed as missing, the others are nobody's business there."""
+    [gpu] = read({"gpus": [{"uuid": "a", "sm_activity": 0.5, "temperature_margin_celsius": -3}]}).gpus
+
+    assert set(gpu.figures) == {*BASIC_FIGURES, GpuFigure.SM_ACTIVITY, GpuFigure.TEMPERATURE_MARGIN}
+    assert gpu.figure(GpuFigure.TEMPERATURE_MARGIN) == -3.0
+    assert gpu.figure(GpuFigure.NVLINKS) == Missing(Gap.NOT_REPORTED)
+    assert gpu.processes == Missing(Gap.NOT_REPORTED)
 
 
 @pytest.mark.parametrize(

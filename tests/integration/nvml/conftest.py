@@ -25,6 +25,8 @@ def make_host(driver: Path, tmp_path: Path, now: datetime, monkeypatch: pytest.M
     faults = tmp_path / "faults"
     faults.touch()
     monkeypatch.setenv("FAKE_NVML_FAULTS", str(faults))
+    for name in ("processes", "events", "left"):
+        monkeypatch.setenv(f"FAKE_NVML_{name.upper()}", str(tmp_path / name))
 
     def make(
         machine: str = "h100x2", library: Path | None = None, timeout: timedelta = PATIENT, start: timedelta = HOUR
