@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,18 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tidegate.model.figures import Figure, figures
-from tidegate.model.reading import EngineKind, EngineName, EngineReading, EngineState, Gap, Missing, Number
+from tidegate.model.reading import (
+    Counter,
+    EngineKind,
+    EngineName,
+    EngineReading,
+    EngineState,
+    Gap,
+    Gauge,
+    Missing,
+    Number,
+    Rank,
+)
 from tidegate.model.window import EngineWindow, engine_window
 from tidegate.observe.body import read_body
 from tidegate.observe.engines import WANTED
@@ -148,6 +160,65 @@ def test_a_frozen_engine_is_not_progressing(shared: Path) -> None:
 
     assert not window(*readings).progressing
     assert {found[name] for name in _GAUGES} == {Missing(Gap.STALE)}
+
+
+def test_a_frozen_sglang_says_zero_and_is_not_progressing(shared: Path) -> None:
+    """Its scheduler stopped before it told of the twelve requests that the web server holds."""
+    readings = [
+        read(shared / "captures/sglang-0.5.23/frozen-1.prom"),
+        read(shared / "captures/sglang-0.5.23/frozen-2.prom", 15.0),
+    ]
+    found = figures(readings)
+
+    assert figures(readings[:1])[Figure.RUNNING] == 0.0
+    assert not window(*readings).progressing
+    assert {found[name] for name in _GAUGES} == {Missing(Gap.STALE)}
+    assert found[Figure.HELD] == 12.0
+
+
+def test_sglangs_generated_tokens_are_decoded_ones_and_first_ones(shared: Path) -> None:
+    """262.782 decoded a second; each of the requests that got a first token got it from prefill."""
+    pages = [(shared / f"captures/sglang-0.5.23/load-{which}.prom").read_bytes() for which in "ab"]
+    decoded, firsts = (
+        sum(sample.value for sample in after if _is_counted(sample.labels))
+        - sum(sample.value for sample in before if _is_counted(sample.labels))
+        for before, after in (
+            (parse(pages[0]).samples[name], parse(pages[1]).samples[name])
+            for name in ("sglang_realtime_tokens_total", "sglang_time_to_first_token_seconds_count")
+        )
+    )
+    readings = [read_body(EngineName("e"), page, _AT + timedelta(seconds=15.001 * n)) for n, page in enumerate(pages)]
+
+    assert decoded / 15.001 == pytest.approx(262.782, rel=1e-4)
+    assert figures(readings)[Figure.GENERATION_TOKENS_PER_SECOND] == pytest.approx((decoded + firsts) / 15.001)
+
+
+def _is_counted(labels: Mapping[str, str]) -> bool:
+    return labels.get("mode", "decode") == "decode"
+
+
+@pytest.mark.parametrize("name", ["idle", "after-load", "dp2", "openmetrics", "frozen-1"])
+def test_one_page_of_sglang_gives_gauges_and_no_rate(name: str, shared: Path) -> None:
+    """A NaN and negative gauges are in it, none that is read; before the first request there is nothing to finish."""
+    reading = read(shared / f"captures/sglang-0.5.23/{name}.prom")
+    found = figures([reading])
+
+    assert (reading.kind, reading.state, reading.problems) == (EngineKind.SGLANG, EngineState.READY, ())
+    assert {found[Figure.RUNNING], found[Figure.QUEUE_DEPTH], found[Figure.KV_CACHE_USAGE]} == {0.0}
+    assert found[Figure.PROMPT_TOKENS_PER_SECOND] == Missing(Gap.ONE_SCRAPE)
+    expected = Gap.NOT_SUPPORTED if name == "idle" else Gap.ONE_SCRAPE
+    assert found[Figure.FINISHED] == found[Figure.TTFT_P95] == Missing(expected)
+
+
+def test_sglangs_ranks_are_kept_apart(shared: Path) -> None:
+    """Two data parallel ranks; the tokenizer, which knows none, counts under the first."""
+    found = read(shared / "captures/sglang-0.5.23/dp2.prom")
+
+    assert {rank for name, rank in found.gauges if name is Gauge.RUNNING} == {"0", "1"}
+    assert found.counters[Counter.CACHE_QUERIES, Rank("0")] == 1825.0 + 5284.0
+    assert found.counters[Counter.CACHE_QUERIES, Rank("1")] == 1623.0 + 5591.0
+    assert found.counters[Counter.GENERATION_TOKENS, Rank("1")] == 1155.0
+    assert {rank for name, rank in found.counters if name is Counter.FINISHED} == {"0"}
 
 
 def test_statistics_that_are_off_are_disabled(shared: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import struct
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from tidegate.model.machine import Machine, MachineFigure
 from tidegate.model.reading import (
+    Basis,
     Counter,
     Distribution,
     EngineKind,
@@ -21,6 +23,7 @@ from tidegate.model.reading import (
     EngineState,
     Gap,
     Gauge,
+    GpuCountSource,
     GpuFigure,
     GpuInstance,
     GpuReading,
@@ -78,6 +81,40 @@ def test_a_vector_of_half_a_number_is_refused() -> None:
         decode(bytes(12))
 
 
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        (EngineKind, ["vllm", "sglang", "tensorrt-llm", "triton", "tgi", "lmdeploy", "llama.cpp", "dynamo"]),
+        (EngineState, ["ready", "starting", "unreachable", "hanging", "stalled", "disabled", "unauthorized"]),
+        (Basis, ["tokens", "blocks", "lifetime"]),
+        (GpuCountSource, ["engine", "processes", "configuration"]),
+    ],
+)
+def test_words_keep_their_positions(words: type[StrEnum], first: list[str]) -> None:
+    """They are stored as positions: a list may grow at its end and nowhere else."""
+    assert [word.value for word in words][: len(first)] == first
+
+
+def test_no_two_engine_series_share_a_name() -> None:
+    """Gauges, counters and what an engine has one of stand side by side on the wire."""
+    plain = ["state", "at", "kind", "started", "gpus", "gpus_source", "kv_usage_basis"]
+    parts = [f"{name.value}{part}" for name in Distribution for part in ("_bucket", "_sum", "_count")]
+    names = [*plain, *parts, *(name.value for name in Gauge), *(name.value for name in Counter)]
+
+    assert len(set(names)) == len(names)
+
+
+def test_a_report_with_words_of_a_later_version_is_read() -> None:
+    """Series, kinds and bases that are not known here are passed over; the others stay."""
+    keys = [SeriesKey("engine", "e", name, "0") for name in ("running", "tomorrows_gauge", "prompt_tokens")]
+    keys += [SeriesKey("engine", "e", name) for name in ("kind", "kv_usage_basis", "gpus_source", "state")]
+    found = unflatten(HostName("h"), _AT, keys, [3.0, 4.0, 5.0, 999.0, 999.0, 999.0, 0.0]).engines[0]
+
+    assert (found.kind, found.kv_usage_basis, found.gpus_source, found.state) == (None, None, None, EngineState.READY)
+    assert found.gauges == {(Gauge.RUNNING, Rank("0")): 3.0}
+    assert found.counters == {(Counter.PROMPT_TOKENS, Rank("0")): 5.0}
+
+
 def test_reasons_keep_their_codes() -> None:
     """The order of `Gap` is stored: it may grow at its end and nowhere else."""
     assert [why.value for why in Gap][:12] == [
@@ -108,13 +145,16 @@ def _histograms(draw: st.DrawFn) -> Histogram:
 def _engines(draw: st.DrawFn, name: str) -> EngineReading:
     return EngineReading(
         EngineName(name),
-        draw(st.sampled_from([None, EngineKind.VLLM])),
+        draw(st.none() | st.sampled_from(EngineKind)),
         draw(st.sampled_from(EngineState)),
         _AT + timedelta(seconds=draw(st.integers(-60, 60))),
         gauges=draw(st.dictionaries(st.tuples(st.sampled_from(Gauge), _ranks), _numbers, max_size=4)),
         counters=draw(st.dictionaries(st.tuples(st.sampled_from(Counter), _ranks), _totals, max_size=6)),
         histograms=draw(st.dictionaries(st.tuples(st.sampled_from(Distribution), _ranks), _histograms(), max_size=3)),
         started=draw(st.none() | st.floats(1e9, 2e9)),
+        gpus=draw(st.none() | st.integers(0, 16)),
+        gpus_source=draw(st.none() | st.sampled_from(GpuCountSource)),
+        kv_usage_basis=draw(st.none() | st.sampled_from(Basis)),
     )
 
 

@@ -60,13 +60,18 @@ def newer(desired: Desired, present: Desired | None) -> bool:
 
 
 def in_flight(readings: Sequence[EngineReading]) -> float | None:
-    """Running plus waiting requests of the last reading; None when it does not say."""
+    """Running plus waiting requests of the last reading, or as many as its web server holds if that is more.
+
+    None when it does not say. Requests whose KV cache is on its way to a decode engine are in flight, too.
+    """
     if not readings:
         return None
     running, waiting = gauge(readings[-1], Gauge.RUNNING), gauge(readings[-1], Gauge.QUEUE_DEPTH)
     if isinstance(running, Missing) or isinstance(waiting, Missing):
         return None
-    return running + waiting
+    moving, held = gauge(readings[-1], Gauge.PREFILL_INFLIGHT_QUEUE), gauge(readings[-1], Gauge.HELD)
+    total = running + waiting + (0.0 if isinstance(moving, Missing) else moving)
+    return total if isinstance(held, Missing) else max(total, held)
 
 
 def idle_since(readings: Sequence[EngineReading], since: datetime) -> bool:

@@ -104,6 +104,10 @@ TIERS: Mapping[Figure, Counter] = {
 """Shares of the same lookups, so that they add up: hot, warm and cold."""
 
 
+_IN_FRONT = frozenset({Gauge.HELD, Gauge.GATEWAY_QUEUE, Gauge.WORKERS, Gauge.WORKERS_UP})
+"""What is kept by whoever stands in front of the core: it does not freeze with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     """The newest reading, and the window that ends with it."""
@@ -115,8 +119,11 @@ class _Look:
     """What the newest reading has, whatever there is to compare it with."""
 
     def gauge(self, name: Gauge, over_ranks: Callable[[EngineReading, Gauge], Number] = gauge) -> Number:
+        value = over_ranks(self.reading, name)
         stands_still = isinstance(self.window, EngineWindow) and not self.window.progressing
-        return Missing(Gap.STALE) if stands_still else over_ranks(self.reading, name)
+        if stands_still and name not in _IN_FRONT and value != Missing(Gap.NOT_SUPPORTED):
+            return Missing(Gap.STALE)
+        return value
 
     def increase(self, counter: Counter) -> Number:
         if counter not in self.counters:
