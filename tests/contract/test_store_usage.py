@@ -8,20 +8,26 @@ from datetime import datetime, timedelta
 
 import pytest
 from fakes.store import FakeStore
-from fakes.store_batches import HOST, batch, down, engine, pack, reading
+from fakes.store_batches import HOST, batch, claim, down, engine, pack, reading
 
 from tidegate.model.fleet import PoolName
 from tidegate.model.reading import EngineReading, EngineState, HostName, HostReading
 from tidegate.model.usage import BUCKET, TokenUsage
 from tidegate.store.store import Store
-from tidegate.wire import EngineStatus, HostState
 
 AnyStore = FakeStore | Store
 STEP = timedelta(seconds=15)
 PER_STEP = 100.0
 POOL = PoolName("base")
-POOLS = {"vllm-0": POOL, "vllm-1": POOL}
 STEPS_IN_BUCKET = BUCKET // STEP
+
+
+@pytest.fixture
+def store(store: AnyStore, now: datetime) -> AnyStore:
+    """Of two hosts with two engines in one pool."""
+    for host in (HOST, HostName("gpu-2")):
+        claim(store.hosts, now - timedelta(days=1), "vllm-0", "vllm-1", pool=POOL, host=host)
+    return store
 
 
 def busy(at: datetime, total: float, name: str = "vllm-0", started: float = 1.0) -> EngineReading:
@@ -50,7 +56,7 @@ def take(store: AnyStore, looks: Sequence[HostReading], received_at: datetime, f
 
 
 def rolled(store: AnyStore, now: datetime) -> list[TokenUsage]:
-    while store.usage.roll_up(now, POOLS):
+    while store.usage.roll_up(now):
         pass
     return list(store.usage.between(now - timedelta(days=2), now + timedelta(days=2)))
 
@@ -87,8 +93,8 @@ def test_buckets_add_up_to_the_counters(store: AnyStore, now: datetime) -> None:
 
 def test_nothing_new_is_nothing_to_do(store: AnyStore, now: datetime) -> None:
     take(store, steady(now, 3), now + STEP * 3)
-    assert store.usage.roll_up(now + STEP * 3, POOLS) == 1
-    assert store.usage.roll_up(now + STEP * 3, POOLS) == 0
+    assert store.usage.roll_up(now + STEP * 3) == 1
+    assert store.usage.roll_up(now + STEP * 3) == 0
 
 
 def test_rolling_up_piece_by_piece_is_the_same_as_at_once(store: AnyStore, now: datetime) -> None:
@@ -97,7 +103,7 @@ def test_rolling_up_piece_by_piece_is_the_same_as_at_once(store: AnyStore, now: 
     for number, look in enumerate(looks, start=1):
         take(store, [look], look.at, first=number)
         if number % 7 == 0:
-            store.usage.roll_up(look.at, POOLS)
+            store.usage.roll_up(look.at)
     usages = rolled(store, looks[-1].at)
     assert generated(usages) == [0.0, PER_STEP * 20, PER_STEP * 20, PER_STEP * 2]
 
@@ -111,7 +117,7 @@ def test_late_reports_mend_their_buckets(store: AnyStore, now: datetime, seed: i
     for cut in range(0, len(numbered), 16):
         layouts, reports = zip(*(pack(look, number) for number, look in numbered[cut : cut + 16]), strict=True)
         store.reports.accept(HOST, [layouts[0]], reports, looks[-1].at)
-        store.usage.roll_up(looks[-1].at, POOLS)
+        store.usage.roll_up(looks[-1].at)
     usages = rolled(store, looks[-1].at)
     assert generated(usages) == [PER_STEP * 19, PER_STEP * 20, PER_STEP * 20, PER_STEP * 20]
     assert [usage.partial for usage in usages] == [False] * 4
@@ -220,19 +226,15 @@ def test_engines_and_hosts_of_a_pool_are_added_up(store: AnyStore, now: datetime
 
 
 def test_whose_an_engine_is(store: AnyStore, now: datetime) -> None:
-    """The caller knows best, for the host before everywhere; then what the host itself said; else it is nobody's."""
-    names = [f"vllm-{number}" for number in range(4)]
-    store.hosts.enroll(HOST, "hash", now)
-    said = [EngineStatus(name=name, url="http://e", state="ready", pool="said") for name in names[:3]]
-    store.hosts.seen(HOST, HostState(engines=said), now)
+    """What its host said of it last; else it is nobody's, and in no pool's figures."""
+    claim(store.hosts, now, "vllm-0", pool="said")
     looks = [
-        reading(at, *(busy(at, total * (number + 1), name) for number, name in enumerate(names)))
-        for at, total in ((now, 0.0), (now + STEP, 1.0))
+        reading(at, busy(at, total), busy(at, 2 * total, "vllm-9")) for at, total in ((now, 0.0), (now + STEP, 1.0))
     ]
     take(store, looks, now + STEP)
-    store.usage.roll_up(now + STEP, {f"{HOST}/vllm-0": PoolName("here"), "vllm-0": POOL, "vllm-1": PoolName("there")})
+    store.usage.roll_up(now + STEP)
     usages = store.usage.between(now, now + BUCKET)
-    assert {usage.pool: usage.generation_tokens for usage in usages} == {"here": 1.0, "there": 2.0, "said": 3.0}
+    assert {usage.pool: usage.generation_tokens for usage in usages} == {"said": 1.0}
 
 
 def test_between_takes_the_start_and_leaves_the_end(store: AnyStore, now: datetime) -> None:

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from tidegate.controller.ports import Hosts
 from tidegate.model.reading import (
     Counter,
     EngineKind,
@@ -19,7 +20,7 @@ from tidegate.model.reading import (
 )
 from tidegate.model.series import SeriesKey, flatten, layout_id
 from tidegate.model.vector import encode
-from tidegate.wire import Layout, Report
+from tidegate.wire import EngineStatus, HostState, Layout, Report
 
 HOST = HostName("gpu-1")
 
@@ -51,6 +52,13 @@ def pack(look: HostReading, sequence: int, boot: str = "boot-a") -> tuple[Layout
 
 def layout_of(keys: Sequence[SeriesKey]) -> Layout:
     return Layout(id=layout_id(keys), series=[key.row() for key in keys])
+
+
+def claim(hosts: Hosts, at: datetime, *names: str, pool: str = "base", host: HostName = HOST) -> None:
+    """Let the host be enrolled, and say that its engines of these names belong to the pool."""
+    hosts.enroll(host, f"token of {host}", at)
+    engines = [EngineStatus(name=name, url="http://e", state="ready", pool=pool) for name in names]
+    hosts.seen(host, HostState(engines=engines), at)
 
 
 def b64(data: bytes) -> str:

@@ -96,15 +96,15 @@ class FakeUsage:
         self.reports, self.hosts = reports, hosts
         self.rows: dict[tuple[datetime, HostName, EngineName], tuple[PoolName, Mapping[Counter, float], bool]] = {}
 
-    def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
+    def roll_up(self, now: datetime) -> int:
         changed = self.reports.touched & {bucket_of(row.at) for row in self.reports.rows.values()}
         self.reports.touched.clear()
         self.rows.clear()
         for host in sorted({owner for owner, _, _ in self.reports.rows}):
-            self._host(host, now, pools)
+            self._host(host, now)
         return len(changed)
 
-    def _host(self, host: HostName, now: datetime, pools: Mapping[str, PoolName]) -> None:
+    def _host(self, host: HostName, now: datetime) -> None:
         eternity = timedelta(days=36_500)
         readings = list(self.reports.readings(now - eternity, now + eternity, host))
         tails: dict[EngineName, Tail] = {}
@@ -114,8 +114,8 @@ class FakeUsage:
             after = [reading.at for reading in readings if reading.at >= bucket + BUCKET]
             border = Border(before[-1] if before else None, after[0] if after else None, tails)
             for engine, share in fill(bucket, inside, border, now).items():
-                pool = pools.get(f"{host}/{engine}") or pools.get(engine) or self.hosts.pools.get((host, engine))
-                self.rows[bucket, host, engine] = (pool or PoolName(""), share.increases, share.partial)
+                pool = self.hosts.pools.get((host, engine), PoolName(""))
+                self.rows[bucket, host, engine] = (pool, share.increases, share.partial)
                 if share.tail is not None:
                     tails[engine] = share.tail
 

@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from fakes.store import FakeStore
-from fakes.store_batches import HOST, engine, pack, reading
+from fakes.store_batches import HOST, claim, engine, pack, reading
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tidegate.model.fleet import PoolName
 from tidegate.store.database import Database
 from tidegate.store.schema import metadata
 from tidegate.store.store import Store
@@ -20,7 +19,6 @@ START = datetime(2026, 11, 24, 23, 56, tzinfo=UTC)
 STEP = timedelta(seconds=15)
 LAST = 40
 LATER = START + STEP * LAST
-POOLS = {"vllm-0": PoolName("base")}
 
 
 def numbered(number: int) -> tuple[object, object]:
@@ -39,6 +37,8 @@ class Deliveries(RuleBasedStateMachine):
         with self.real.database.begin() as connection:
             connection.exec_driver_sql(f"TRUNCATE {', '.join(metadata.tables)} RESTART IDENTITY")
         self.fake = FakeStore()
+        for store in (self.fake, self.real):
+            claim(store.hosts, START, "vllm-0")
 
     @rule(numbers=st.lists(st.integers(0, LAST), max_size=12), with_layouts=st.booleans())
     def deliver(self, numbers: list[int], with_layouts: bool) -> None:
@@ -52,8 +52,8 @@ class Deliveries(RuleBasedStateMachine):
     def roll_up(self, minutes: int) -> None:
         now = LATER + timedelta(minutes=minutes)
         for store in (self.fake, self.real):
-            store.usage.roll_up(now, POOLS)
-            store.usage.roll_up(LATER + timedelta(minutes=30), POOLS)
+            store.usage.roll_up(now)
+            store.usage.roll_up(LATER + timedelta(minutes=30))
         spans = [store.usage.between(START - STEP * 99, LATER) for store in (self.fake, self.real)]
         assert spans[0] == spans[1]
 

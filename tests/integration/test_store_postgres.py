@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import psycopg
 import pytest
-from fakes.store_batches import HOST, batch, engine, reading
+from fakes.store_batches import HOST, batch, claim, engine, reading
 from sqlalchemy import text
 
 from tidegate.model.alert import AlertPhase, AlertState, Notice
@@ -22,7 +22,6 @@ from tidegate.runtime.errors import Transient
 from tidegate.store import partitions
 from tidegate.store.database import Database
 from tidegate.store.store import Store
-from tidegate.wire import EngineStatus, HostState
 
 STEP = timedelta(seconds=15)
 DAY = timedelta(days=1)
@@ -75,17 +74,17 @@ def test_overlapping_batches_of_many_hosts_at_once(pg: Store, now: datetime) -> 
 def test_intake_and_roll_up_at_once_lose_nothing(pg: Store, now: datetime) -> None:
     found = looks(now, 200)
     layouts, reports = batch(*found)
-    pools = {"vllm-0": PoolName("base")}
+    claim(pg.hosts, now, "vllm-0")
 
     def feed(cut: int) -> None:
         pg.reports.accept(HOST, layouts, reports[cut : cut + 5], found[-1].at)
 
     with ThreadPoolExecutor(4) as threads:
         fed = [threads.submit(feed, cut) for cut in range(0, 200, 5)]
-        rolled = [threads.submit(pg.usage.roll_up, found[-1].at, pools) for _ in range(10)]
+        rolled = [threads.submit(pg.usage.roll_up, found[-1].at) for _ in range(10)]
         for job in (*fed, *rolled):
             job.result()
-    while pg.usage.roll_up(found[-1].at, pools):
+    while pg.usage.roll_up(found[-1].at):
         pass
     usages = pg.usage.between(now, found[-1].at + DAY)
     assert sum(usage.generation_tokens for usage in usages) == 100.0 * 199
@@ -125,14 +124,14 @@ def test_a_partition_can_be_made_and_read_while_a_reader_holds_the_table(pg: Sto
 
 
 def test_old_days_are_dropped_whole_and_usage_stays(pg: Store, now: datetime) -> None:
-    pools = {"vllm-0": PoolName("base")}
+    claim(pg.hosts, now, "vllm-0")
     for day in range(5):
         pg.reports.accept(HOST, *batch(*looks(now + DAY * day, 3), first=1 + 3 * day), now + DAY * day)
     later = now + DAY * 4 + STEP * 3
-    pg.usage.roll_up(later, pools)
+    pg.usage.roll_up(later)
     before = pg.usage.between(now, later)
     pg.decisions.settle([], Memory(), [PoolFigures(now, PoolName("base"), "chat", 1, 0, 0, 1)])
-    assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned(("report_20261125", "report_20261126"), 1)
+    assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned(("report_20261125", "report_20261126"), 2)
     assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned()
     assert names(pg.database) == ["report_20261127", "report_20261128", "report_20261129"]
     assert pg.usage.between(now, later) == before
@@ -141,16 +140,16 @@ def test_old_days_are_dropped_whole_and_usage_stays(pg: Store, now: datetime) ->
 
 def test_a_report_that_comes_after_its_day_was_dropped_does_not_unmake_usage(pg: Store, now: datetime) -> None:
     """The bucket's other reports are gone: worked out of the late one alone it would be nearly empty."""
-    pools = {"vllm-0": PoolName("base")}
+    claim(pg.hosts, now, "vllm-0")
     found = looks(now, 6)
     layouts, reports = batch(*found)
     pg.reports.accept(HOST, layouts, reports[:5], now)
     later = now + DAY * 4
-    pg.usage.roll_up(later, pools)
+    pg.usage.roll_up(later)
     (before,) = pg.usage.between(now, later)
     pg.retention.prune(later, DAY * 2, YEAR)
     assert pg.reports.accept(HOST, layouts, reports[5:], later).stored == 1
-    pg.usage.roll_up(later, pools)
+    pg.usage.roll_up(later)
     assert pg.usage.between(now, later) == [before]
 
 
@@ -186,10 +185,9 @@ def test_a_layout_in_use_is_kept_and_an_unused_one_is_forgotten(pg: Store, now: 
 def test_history_is_forgotten_at_last_but_for_what_is_still_needed(pg: Store, now: datetime) -> None:
     """Changes, usage, stopped replicas and told notices go; what is owed and a pool's last number stay."""
     old, later = now, now + YEAR
-    pg.hosts.enroll(HOST, "hash", old)
-    pg.hosts.seen(HOST, HostState(engines=[EngineStatus(name="vllm-0", url="", state="ready", pool="base")]), old)
+    claim(pg.hosts, old, "vllm-0")
     pg.reports.accept(HOST, *batch(*looks(old, 3)), old)
-    pg.usage.roll_up(old + DAY, {})
+    pg.usage.roll_up(old + DAY)
     for serial, at in enumerate((old, old + STEP, later - DAY), start=1):
         start = Action(
             ActionKind.START, ReplicaId(f"base-{serial}"), BASE, Slot(HOST, serial, (serial,), 8100 + serial)
@@ -224,11 +222,12 @@ def test_history_is_forgotten_at_last_but_for_what_is_still_needed(pg: Store, no
 
 
 def test_the_usage_view_has_ratios_of_sums(pg: Store, now: datetime) -> None:
+    claim(pg.hosts, now, "vllm-0", "vllm-1")
     for at, scale in ((now, 0.0), (now + STEP, 1.0)):
         busy = engine(at, "vllm-0", cache_queries=1000 * scale, cache_hits=900 * scale, started=1.0)
         idle = engine(at, "vllm-1", cache_queries=10 * scale, cache_hits=0.0, started=1.0)
         pg.reports.accept(HOST, *batch(reading(at, busy, idle), first=1 + int(scale)), now + STEP)
-    pg.usage.roll_up(now + STEP, {"vllm-0": PoolName("base"), "vllm-1": PoolName("base")})
+    pg.usage.roll_up(now + STEP)
     (row,) = rows(pg.database, "SELECT * FROM v_usage")
     assert row["bucket"] == now
     assert row["kv_cache_hit_rate"] == pytest.approx(900 / 1010)

@@ -24,8 +24,6 @@ _log = structlog.get_logger()
 
 SHOWN_CHANGES = 20
 PRUNE_EVERY = timedelta(hours=1)
-_ROLL_UP_CALLS = 20
-"""One call is bounded; a backlog after an outage is worked off over several runs of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +52,7 @@ class Jobs:
     def roll_up(self) -> None:
         """Bring token usage up to date, then the cost of the trailing hour."""
         now = self.clock.now()
-        for _ in range(_ROLL_UP_CALLS):
-            if not self.usage.roll_up(now, {}):
-                break
+        self.usage.roll_up(now)
         since, until = trailing_hour(now)
         cost = self.costs.between(since, until, self.current.settings.fleet)
         self.state.cost = cost

@@ -172,11 +172,10 @@ class Decisions(Protocol):
 class Usage(Protocol):
     """Token usage in five-minute buckets, kept up to date from the stored reports, late ones included."""
 
-    def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
+    def roll_up(self, now: datetime) -> int:
         """Recompute every bucket that got reports since the last call; returns how many. Bounded per call.
 
-        `pools` says whose an engine is, by "HOST/ENGINE" or "ENGINE", before what the host itself says of it; an
-        engine that nobody claims is kept but in no pool's figures.
+        An engine belongs to the pool that its host said; one of no pool is kept, but in no pool's figures.
         """
         ...
 

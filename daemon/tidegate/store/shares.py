@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -69,13 +69,11 @@ class Shares:
         rows = self._connection.execute(query)
         return {EngineName(row.engine): tail_from(row.tail) if row.tail else None for row in rows}
 
-    def write(
-        self, bucket: datetime, shares: Mapping[EngineName, EngineBucket], owner: Callable[[EngineName], str]
-    ) -> None:
-        """Put the shares in place of the earlier ones."""
+    def write(self, bucket: datetime, shares: Mapping[EngineName, EngineBucket], owners: Mapping[str, str]) -> None:
+        """Put the shares in place of the earlier ones; `owners` is the pool of each engine that is in one."""
         if not shares:
             return
-        rows = [self._row(bucket, name, share, owner(name)) for name, share in sorted(shares.items())]
+        rows = [self._row(bucket, name, share, owners.get(name, "")) for name, share in sorted(shares.items())]
         new = insert(usage).values(rows)
         changing = {key: new.excluded[key] for key in rows[0] if key not in ("bucket", "host", "engine")}
         self._connection.execute(new.on_conflict_do_update(index_elements=["bucket", "host", "engine"], set_=changing))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from tidegate.model.fleet import PoolName
-from tidegate.model.reading import EngineName, HostName
+from tidegate.model.reading import HostName
 from tidegate.model.usage import TokenUsage
 from tidegate.store.buckets import COUNTERS, closing, fill, settled
 from tidegate.store.database import Database
@@ -32,17 +31,14 @@ class StoredUsage:
         self._database = database
         self._layouts = layouts
 
-    def roll_up(self, now: datetime, pools: Mapping[str, PoolName]) -> int:
-        """Work out every touched bucket, oldest first; returns how many buckets that were. Bounded per call.
-
-        `pools` says whose an engine is, by "HOST/ENGINE" or "ENGINE", before what the host itself said of it.
-        """
+    def roll_up(self, now: datetime) -> int:
+        """Work out every touched bucket, oldest first; returns how many buckets that were. Bounded per call."""
         with self._database.begin() as connection:
             hosts = marked_hosts(connection, now)
         done: set[datetime] = set()
         for host in hosts:
             for _ in range(_ROUNDS):
-                buckets, more = self._round(host, now, pools)
+                buckets, more = self._round(host, now)
                 done |= buckets
                 if not more:
                     break
@@ -61,13 +57,13 @@ class StoredUsage:
             rows = connection.execute(query).mappings().all()
         return [TokenUsage(**row) for row in rows]
 
-    def _round(self, host: HostName, now: datetime, pools: Mapping[str, PoolName]) -> tuple[set[datetime], bool]:
+    def _round(self, host: HostName, now: datetime) -> tuple[set[datetime], bool]:
         """One transaction's worth of a host's buckets: which were worked out, and whether more may wait."""
         with self._database.begin() as connection:
             lock_host(connection, host)
             buckets = marked(connection, host, now, _AT_ONCE)
             shares = Shares(connection, self._layouts, host)
-            work = _Work(shares, _kept_from(connection), _owners(connection, host, pools), now)
+            work = _Work(shares, _kept_from(connection), _owners(connection, host), now)
             results = {bucket: work.bucket(bucket) for bucket in buckets}
             unmark(connection, host, [bucket for bucket, result in results.items() if result.settled])
             open_ones = [bucket for bucket, result in results.items() if not result.settled]
@@ -94,7 +90,7 @@ class _Work:
 
     shares: Shares
     kept_from: datetime | None
-    owner: Callable[[EngineName], str]
+    owners: Mapping[str, str]
     now: datetime
 
     def bucket(self, bucket: datetime) -> _Result:
@@ -107,18 +103,17 @@ class _Work:
         engines = {engine.engine for sample in samples for engine in sample.engines}
         border = self.shares.border(bucket, engines)
         after = fill(bucket, samples, border, self.now)
-        self.shares.write(bucket, after, self.owner)
+        self.shares.write(bucket, after, self.owners)
         moved = {name for name, share in after.items() if name in before and before[name] != share.tail}
         fresh = after.keys() - before.keys()
         followers = self.shares.following(bucket, moved | fresh)
         return _Result(worked=True, settled=settled(bucket, border, self.now), followers=followers)
 
 
-def _owners(connection: Connection, host: HostName, pools: Mapping[str, PoolName]) -> Callable[[EngineName], str]:
-    """Which pool an engine belongs to: as the host said, unless the caller knows better; empty when nobody knows."""
+def _owners(connection: Connection, host: HostName) -> Mapping[str, str]:
+    """Which pool each engine belongs to, as the host said last."""
     query = select(engine.c.name, engine.c.pool).where(engine.c.host == host)
-    said = {str(name): str(pool) for name, pool in connection.execute(query)}
-    return lambda name: pools.get(f"{host}/{name}") or pools.get(name) or said.get(name, "")
+    return {str(name): str(pool) for name, pool in connection.execute(query)}
 
 
 def _kept_from(connection: Connection) -> datetime | None:
