@@ -39,6 +39,10 @@ BROKEN = {
         '[[service]]\nname = "a"\n[[service]]\nname = "b"\n[[pool]]\nname = "p"\n',
         "5: pool[p].service: is required and missing; one of a, b",
     ),
+    "a router in a pool": (
+        POOL + ENGINE + 'kind = "sglang-router"\npool = "p"\n',
+        "engine[e].pool: is given to a sglang-router, which stands in front of replicas and is none",
+    ),
     "an unknown service": (POOL + 'service = "t"\n', '6: pool[p].service: there is no [[service]] "t"'),
     "a second flavour": (POOL + FLAVOUR + FLAVOUR + HOST, "8: pool[p].flavour[#2]: this version honours one"),
     "a template without a host": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -13,6 +13,7 @@ from tidegate.agent.history import stall_after, told, trimmed
 from tidegate.agent.ports import EngineReader, EngineTarget, GpuReader, MachineReader
 from tidegate.model.machine import Machine
 from tidegate.model.reading import (
+    EngineKind,
     EngineName,
     EngineReading,
     EngineState,
@@ -75,6 +76,8 @@ class Collector:
         self._survey: Future[GpuSurvey] | None = None
         self._histories: dict[EngineName, tuple[EngineReading, ...]] = {}
         self._last_success: dict[EngineName, datetime] = {}
+        self._kinds: dict[EngineName, EngineKind] = {}
+        """What each one was when it last told: one that is down does not become something else."""
 
     def use(self, pace: Pace) -> None:
         """Take on a reloaded pace."""
@@ -128,12 +131,15 @@ class Collector:
         self._histories[name] = readings
         if last.state is EngineState.READY:
             self._last_success[name] = last.at
-        return last
+        if last.kind is not None:
+            self._kinds[name] = last.kind
+        return replace(last, kind=self._kinds.get(name))
 
     def _forget(self, present: Collection[EngineName]) -> None:
         for name in [name for name in self._histories if name not in present]:
             del self._histories[name]
             self._last_success.pop(name, None)
+            self._kinds.pop(name, None)
         for name in [name for name, scrape in self._scrapes.items() if name not in present and scrape.done()]:
             del self._scrapes[name]
             self._begun.pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tidegate import __version__
@@ -93,13 +93,29 @@ def _labels(look: Look) -> dict[EngineName, EngineLabels]:
     return {target.name: labels(target, readings.get(target.name)) for target in look.targets}
 
 
+def _is_gateway(target: EngineTarget, reading: EngineReading | None) -> bool:
+    kind = reading.kind if reading is not None and reading.kind is not None else target.kind
+    return kind is not None and kind.is_gateway and not target.replica_id
+
+
+def _seated(target: EngineTarget, reading: EngineReading | None) -> EngineTarget:
+    """The target with the GPUs that the reading counts; a gateway without pool and GPUs.
+
+    What stands in front of replicas is never one of them, whatever pool the configuration gives it.
+    """
+    if _is_gateway(target, reading):
+        return replace(target, pool="", gpus=0, gpu_indices=())
+    return target if reading is None or reading.gpus is None else replace(target, gpus=reading.gpus)
+
+
 def labels(target: EngineTarget, reading: EngineReading | None = None) -> EngineLabels:
     """Where an engine belongs, for its metric labels; its GPUs as the reading counts them, where it does."""
-    gpus, source = target.gpus, GpuCountSource.CONFIGURATION
-    if reading is not None and reading.gpus is not None:
-        gpus, source = reading.gpus, reading.gpus_source or GpuCountSource.ENGINE
+    source = GpuCountSource.CONFIGURATION
+    if reading is not None and reading.gpus is not None and not _is_gateway(target, reading):
+        source = reading.gpus_source or GpuCountSource.ENGINE
+    seat = _seated(target, reading)
     return EngineLabels(
-        target.pool, target.service, target.replica_id, gpus, target.url, gpus_source=source, traffic=target.traffic
+        seat.pool, seat.service, seat.replica_id, seat.gpus, seat.url, gpus_source=source, traffic=seat.traffic
     )
 
 
@@ -127,17 +143,19 @@ def _gpu(gpu: GpuReading) -> GpuState:
 
 
 def _engine(reading: EngineReading, target: EngineTarget) -> EngineStatus:
+    seat = _seated(target, reading)
+    kind = reading.kind or target.kind
     return EngineStatus(
         name=reading.engine,
-        url=target.url,
+        url=seat.url,
         state=reading.state.value,
-        kind=reading.kind.value if reading.kind else "",
-        pool=target.pool,
-        service=target.service,
+        kind=kind.value if kind else "",
+        pool=seat.pool,
+        service=seat.service,
         model=_printable(reading.model or ""),
-        gpus=target.gpus if reading.gpus is None else reading.gpus,
-        gpu_indices=list(target.gpu_indices),
-        replica_id=target.replica_id,
+        gpus=seat.gpus,
+        gpu_indices=list(seat.gpu_indices),
+        replica_id=seat.replica_id,
         problems=[_printable(problem) for problem in reading.problems[:_PROBLEMS]],
     )
 

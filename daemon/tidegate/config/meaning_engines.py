@@ -67,7 +67,14 @@ def note_prometheus(scope: Scope) -> None:
 
 def _engine(scope: Scope, entry: Entry[EngineTable], pools: Pools, interval: timedelta) -> EngineSettings:
     table = entry.table
-    if scope.tables.templates and not table.gpu_indices:
+    is_gateway = table.kind is not None and table.kind.is_gateway
+    if is_gateway and table.pool:
+        scope.findings.problem(
+            entry.at("pool"),
+            f"is given to a {table.kind}, which stands in front of replicas and is none; leave it out (a service says"
+            " where it belongs)",
+        )
+    if scope.tables.templates and not table.gpu_indices and not is_gateway:
         scope.findings.note(
             entry.path, "has no gpu_indices: on a host where it is not known which GPUs are taken, nothing is started"
         )
