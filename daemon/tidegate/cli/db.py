@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The database: its tables and what lies in it.", no_args_is_help=True)
 
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", help="The controller's configuration file, which names the database.")
+    Path | None,
+    typer.Option(
+        "--config", "-c", readable=False, help="The controller's configuration file, which names the database."
+    ),
 ]
 DsnOption = Annotated[
     str | None, typer.Option("--dsn", help="The database's address, instead of a configuration file.")
@@ -52,21 +55,22 @@ def status(
 ) -> None:
     """Print where the database is, its versions, its size and the reports by day."""
     from tidegate.store.inventory import inventory
-    from tidegate.store.opening import EMBEDDED, visited
+    from tidegate.store.opening import visited
 
-    setting, state_dir = _which(config, dsn)
-    with visited(setting, state_dir) as database:
+    address, state_dir = _which(config, dsn)
+    with visited(address, state_dir) as database:
         found = inventory(database)
     if as_json:
-        typer.echo(json.dumps(_as_data(database.place, found, embedded=setting == EMBEDDED), indent=2))
+        typer.echo(json.dumps(_as_data(database.place, found, embedded=address is None), indent=2))
     else:
-        for line in _as_text(database.place, found, embedded=setting == EMBEDDED):
+        for line in _as_text(database.place, found, embedded=address is None):
             typer.echo(line)
 
 
-def _which(config: Path | None, dsn: str | None) -> tuple[str, Path]:
-    """The database setting and the state folder."""
+def _which(config: Path | None, dsn: str | None) -> tuple[str | None, Path]:
+    """The database's address, None for the embedded one, and the state folder."""
     from tidegate.config.load import load
+    from tidegate.config.settings import EMBEDDED
 
     if (config is None) == (dsn is None):
         raise ConfigError("say which database: --config FILE or --dsn ADDRESS")
@@ -74,7 +78,7 @@ def _which(config: Path | None, dsn: str | None) -> tuple[str, Path]:
         return dsn, Path()
     assert config is not None  # noqa: S101 - one of the two is given
     controller = load(config).controller
-    return controller.database, controller.state_dir
+    return None if controller.database == EMBEDDED else controller.database, controller.state_dir
 
 
 def _as_data(place: Place, found: Inventory, *, embedded: bool) -> dict[str, Any]:

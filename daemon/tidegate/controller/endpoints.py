@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from tidegate.controller.hostview import unmanaged_id
-from tidegate.controller.ports import HostRecord
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.overview import Endpoint
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.records import ReplicaRecord
+from tidegate.runtime.loopback import is_loopback
+from tidegate.wire import HostRecord
 
 
 def endpoints(
@@ -34,7 +34,7 @@ def _own_addresses(hosts: Sequence[HostRecord]) -> Iterator[tuple[str, str]]:
     """The operator's own engines by id, where their address says more than "this host"."""
     for host in hosts:
         for engine in host.state.engines if host.state else ():
-            if not engine.replica_id and (name := _name(engine.url)) and not _is_loopback(name):
+            if not engine.replica_id and (name := _name(engine.url)) and not is_loopback(name):
                 yield unmanaged_id(host.name, engine.name), name
 
 
@@ -43,10 +43,3 @@ def _name(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"

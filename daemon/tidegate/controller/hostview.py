@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tidegate.controller.ports import HostRecord
 from tidegate.model.fleet import ReplicaId
 from tidegate.model.reading import EngineName, EngineReading, Gap, HostName, HostReading, Missing
 from tidegate.model.records import ReplicaRecord
 from tidegate.model.window import EngineWindow, engine_window, state_gap
-from tidegate.wire import EngineStatus, HostState, ReplicaStatus
+from tidegate.wire import EngineStatus, HostRecord, HostState, ReplicaStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,23 +20,6 @@ from tidegate.model.series import SeriesKey
 from tidegate.model.usage import Holding, TokenUsage
 from tidegate.wire import Accepted, Desired, HostRecord, HostState, Layout, Report
 
-__all__ = [
-    "Accepted",
-    "Alerts",
-    "DecisionRecord",
-    "Decisions",
-    "HostRecord",
-    "Hosts",
-    "Notifier",
-    "Outcome",
-    "PoolFigures",
-    "ReplicaRecord",
-    "Replicas",
-    "Reports",
-    "Usage",
-    "Users",
-]
-
 
 class Reports(Protocol):
     """The time series: one row per report."""

@@ -12,7 +12,6 @@ from tidegate.controller.counts import Counts
 from tidegate.controller.figures import PoolReport
 from tidegate.controller.gather import Gathered
 from tidegate.controller.hostview import HostView
-from tidegate.controller.ports import HostRecord
 from tidegate.controller.running_config import RunningConfig
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision, Plan
@@ -21,7 +20,7 @@ from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Ov
 from tidegate.model.policy import PoolPolicy
 from tidegate.model.reading import HostName, Missing
 from tidegate.model.records import DecisionRecord, Outcome
-from tidegate.wire import HostState
+from tidegate.wire import HostRecord, HostState
 
 _log = structlog.get_logger()
 

@@ -18,9 +18,9 @@ from tidegate.link.messages import (
     UserCommand,
 )
 from tidegate.runtime.errors import Permanent, Transient
+from tidegate.runtime.loopback import is_loopback
 
 TIMEOUT_SECONDS = 15.0
-_LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -65,7 +65,7 @@ class CommandClient:
     def _authorization(self) -> dict[str, str]:
         """The operator's token; it is not sent in the clear beyond this machine."""
         parts = urlsplit(self._url)
-        if parts.scheme != "https" and parts.hostname not in _LOCAL:
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
             raise Permanent(f"the operator's token is not sent over plain http to {parts.hostname}; use https")
         if self._token_file is None:
             raise Permanent("an operator's token is needed: name its file with --token-file")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from datetime import timedelta
 from typing import TypeVar
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from tidegate import __version__
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.errors import Permanent, Transient
+from tidegate.runtime.loopback import is_loopback
 from tidegate.wire import MAX_BODY_BYTES, Answer, Batch, Desired
 
 _Message = TypeVar("_Message", bound=BaseModel)
@@ -135,19 +135,10 @@ def _check_address(url: str) -> None:
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host:
         raise Permanent(f"[agent] controllers: {url!r} is not an http or https address")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise Permanent(
             f"[agent] controllers: {url} would carry this host's token in the clear; use https:// beyond loopback"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _problem(body: bytes) -> str:

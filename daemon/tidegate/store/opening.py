@@ -9,17 +9,15 @@ from pathlib import Path
 from tidegate.store.database import Database, open_database
 from tidegate.store.embedded import EmbeddedPostgres
 
-EMBEDDED = "embedded"
-
 
 @contextmanager
-def visited(setting: str, state_dir: Path) -> Iterator[Database]:
-    """`setting` is "embedded" or a DSN; an embedded server that does not run is started, and stopped afterwards.
+def visited(dsn: str | None, state_dir: Path) -> Iterator[Database]:
+    """The database of the DSN; without one the embedded one, started if it does not run and then stopped afterwards.
 
     Raises Transient when waiting may help, Permanent with the remedy.
     """
-    if setting != EMBEDDED:
-        with _open(setting) as database:
+    if dsn is not None:
+        with _open(dsn) as database:
             yield database
         return
     server = EmbeddedPostgres(state_dir, owner=False)
