@@ -12,8 +12,10 @@ from fakes.browser import Browser
 
 from tidegate.expose.agent_metrics import AgentCollector, render, retry_rate, tokens_per_gpu_per_second
 from tidegate.expose.agent_pages import agent_app
+from tidegate.model.figures import Figure
 from tidegate.model.reading import (
     Counter,
+    EngineKind,
     EngineState,
     Gap,
     GpuFault,
@@ -165,6 +167,15 @@ def test_the_retry_rate_is_missing_where_nothing_counts_retries() -> None:
     assert retry_rate(host, engine) == pytest.approx(0.1)
     blind = replace(host, windows={engine.engine: replace(window, increases=counted)})
     assert retry_rate(blind, engine) == Missing(Gap.NOT_SUPPORTED)
+
+
+def test_a_gateways_retries_are_told_of_the_requests_that_it_took_in() -> None:
+    host = busy_host()
+    engine = replace(host.reading.engines[0], kind=EngineKind.SGLANG_ROUTER)
+    figures = {**host.figures[engine.engine], Figure.REQUESTS: 480.0, Figure.FINISHED: Missing(Gap.NOT_SUPPORTED)}
+    retries = host.windows[engine.engine].increases[Counter.RETRIES]
+
+    assert retry_rate(replace(host, figures={engine.engine: figures}), engine) == pytest.approx(retries / 480)
 
 
 def test_ranks_whose_buckets_differ_are_not_added_up() -> None:

@@ -186,7 +186,11 @@ ABOUT = (
 )
 DERIVED = (
     gauge("tokens_per_gpu_per_second", f"Prompt (cached included) and generated tokens per GPU, {WINDOW}.", *ENGINE),
-    gauge("retry_rate", f"Retries over finished requests {WINDOW}; absent where nothing reports retries.", *ENGINE),
+    gauge(
+        "retry_rate",
+        f"Retries over finished requests {WINDOW}, of a gateway over those taken in; absent where nothing counts them.",
+        *ENGINE,
+    ),
 )
 FIGURES = (
     *GAUGES.values(),

@@ -153,12 +153,16 @@ def tokens_per_gpu_per_second(snapshot: AgentSnapshot, reading: EngineReading) -
 
 
 def retry_rate(snapshot: AgentSnapshot, reading: EngineReading) -> Number:
-    """Retries over finished requests in the window; not supported where nothing counts retries."""
-    finished = snapshot.figures.get(reading.engine, {}).get(Figure.FINISHED, Missing(Gap.NOT_REPORTED))
+    """Retries over finished requests in the window, of a gateway over those that it took in.
+
+    Not supported where nothing counts retries.
+    """
+    whole = Figure.REQUESTS if reading.kind is not None and reading.kind.is_gateway else Figure.FINISHED
+    requests = snapshot.figures.get(reading.engine, {}).get(whole, Missing(Gap.NOT_REPORTED))
     window = snapshot.windows.get(reading.engine)
-    if isinstance(finished, Missing):
-        return finished
-    return ratio(window.increases.get(Counter.RETRIES) if window else None, finished)
+    if isinstance(requests, Missing):
+        return requests
+    return ratio(window.increases.get(Counter.RETRIES) if window else None, requests)
 
 
 def _stamp(at: datetime | None) -> float | None:
