@@ -1,4 +1,4 @@
-"""`tidegate dashboards`: print or write the Grafana boards and their provisioning files."""
+"""`tidegate dashboards`: print or write the Grafana boards, their provisioning files and the rules for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tidegate.runtime.share import share_path
 def dashboards(
     names: Annotated[list[str] | None, typer.Argument(help="Which to print; all when none is named.")] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write the files into this folder, as Grafana wants them.")
+        Path | None, typer.Option(help="Write the files into this folder, as Grafana and Prometheus want them.")
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="Only list the names.")] = False,
 ) -> None:
-    """Print the Grafana boards, or write boards and provisioning files into a folder."""
+    """Print the Grafana boards and alert rules, or write them and the provisioning files into a folder."""
     folder = share_path("dashboards")
     files = {
         str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".yaml")
