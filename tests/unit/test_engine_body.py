@@ -184,7 +184,7 @@ def test_a_share_over_one_is_missing() -> None:
 
 
 def test_a_counter_that_cannot_be_is_absent() -> None:
-    """With all of its rank: a sum without one part would look like a restart. The other rank stays."""
+    """With all of its ranks: the engine's total without one of them would look like one that fell, and rose again."""
     body = (
         'vllm:generation_tokens_total{engine="0",model_name="a"} NaN\n'
         'vllm:generation_tokens_total{engine="0",model_name="b"} 5\n'
@@ -194,7 +194,8 @@ def test_a_counter_that_cannot_be_is_absent() -> None:
 
     found = read(body)
 
-    assert found.counters == {(Counter.GENERATION_TOKENS, R1): 7.0}
+    assert found.counters == {}
+    assert "vllm_generation_tokens_total is nan: a counter is finite and not below zero" in found.problems
     assert "vllm_prompt_tokens_total is -3: a counter is finite and not below zero" in found.problems
 
 

@@ -26,16 +26,21 @@ class _Buckets:
 
 
 def read_histogram(name: str, body: Body, notes: Notes, rank: RankOf = rank_of) -> dict[Rank, Histogram]:
-    """One histogram by rank, added up over a rank's series (several models) whose bounds agree."""
+    """One histogram by rank, added up over a rank's series (several models) whose bounds agree.
+
+    None at all when one is incomplete, as `read_counter` has none when a value is bad.
+    """
     buckets, counts = _column(body, f"{name}_bucket", _buckets, rank)
     sum_at, sums = _column(body, f"{name}_sum", _singles, rank)
     count_at, totals = _column(body, f"{name}_count", _singles, rank)
     by_rank: dict[Rank, Histogram] = {}
+    complete = True
     for series in dict.fromkeys((*buckets, *sum_at, *count_at)):
         owner, found, histogram = series[0], buckets.get(series), None
         if found is not None and series in sum_at and series in count_at:
             histogram = _whole(found, counts, sums[sum_at[series]], totals[count_at[series]])
         if histogram is None:
+            complete = False
             notes.add(f"{name} is incomplete: a bucket, the sum or the count is not there")
         elif owner not in by_rank:
             by_rank[owner] = histogram
@@ -43,7 +48,7 @@ def read_histogram(name: str, body: Body, notes: Notes, rank: RankOf = rank_of) 
             by_rank[owner] = by_rank[owner].plus(histogram)
         else:
             notes.add(f"{name} of rank {owner} has series with different bounds: the first one is read")
-    return by_rank
+    return by_rank if complete else {}
 
 
 def _whole(buckets: _Buckets, counts: Sequence[float], total: float, count: float) -> Histogram | None:

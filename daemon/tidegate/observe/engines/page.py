@@ -66,8 +66,7 @@ class Page:
         everybody = dict.fromkeys(map(self.rank_of, samples), 0.0)
         chosen = [sample for sample in samples if accept(sample.labels.get(label, ""))]
         found = read_counter(name, chosen, self.notes, self.rank_of)
-        unreadable = {self.rank_of(sample) for sample in chosen} - found.keys()
-        return {rank: found.get(rank, total) for rank, total in everybody.items() if rank not in unreadable}
+        return {} if chosen and not found else everybody | found
 
     def histogram(self, *names: str) -> dict[Rank, Histogram]:
         """The first of the histograms that is present."""

@@ -118,14 +118,18 @@ def add(one: float, other: float) -> float:
 
 
 def read_counter(name: str, samples: Iterable[Sample], notes: Notes, rank: RankOf = rank_of) -> dict[Rank, float]:
-    """One counter by rank, added up over a rank's series; a rank with a bad value among them has none."""
+    """One counter by rank, added up over a rank's series.
+
+    None at all when a value among them is bad: an engine's total without one of its ranks would look like one that
+    fell, and then like one that rose by all that was ever counted.
+    """
     totals: dict[Rank, float] = {}
-    bad: set[Rank] = set()
+    bad = False
     for sample in samples:
         owner = rank(sample)
         if math.isfinite(sample.value) and sample.value >= 0:
             totals[owner] = totals.get(owner, 0.0) + sample.value
         else:
             notes.add(f"{name} is {sample.value:g}: a counter is finite and not below zero")
-            bad.add(owner)
-    return {owner: total for owner, total in totals.items() if owner not in bad}
+            bad = True
+    return {} if bad else totals
