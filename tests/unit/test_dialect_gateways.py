@@ -33,7 +33,7 @@ def test_sglang_router() -> None:
     }
     assert reading.counters == {
         (Counter.REQUESTS, R0): 21.0,
-        (Counter.ERRORS, R0): 0.0,
+        (Counter.ERRORS, R0): 5.0,
         (Counter.RETRIES, R0): 0.0,
         (Counter.HTTP_ERRORS, R0): 2.0,
         (Counter.ADMISSION_REJECTIONS, R0): 5.0,

@@ -27,7 +27,7 @@ def test_tgi() -> None:
         Counter.FINISHED: 50.0,
         Counter.ABORTED: 3.0,
         Counter.ADMISSION_REJECTIONS: 5.0,
-        Counter.ERRORS: 2.0,
+        Counter.ERRORS: 7.0,
         Counter.PROMPT_TOKENS: 10000.0,
         Counter.GENERATION_TOKENS: 5000.0,
         Counter.STEPS: 2040.0,

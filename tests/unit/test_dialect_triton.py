@@ -21,7 +21,7 @@ def test_requests_are_the_ensembles_and_figures_the_engines() -> None:
         Counter.FINISHED: 100.0,
         Counter.ABORTED: 2.0,
         Counter.ADMISSION_REJECTIONS: 3.0,
-        Counter.ERRORS: 2.0,
+        Counter.ERRORS: 5.0,
         Counter.PROMPT_TOKENS: 51000.0,
         Counter.GENERATION_TOKENS: 20000.0,
         Counter.STEPS: 4321.0,

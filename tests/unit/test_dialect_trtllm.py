@@ -86,6 +86,14 @@ def test_the_engine_says_its_gpus_and_its_model() -> None:
     assert reading.kv_usage_basis is Basis.BLOCKS
 
 
+@pytest.mark.parametrize("size", ["", "0", "-4", "x", "9" * 400, "1.5"])
+def test_a_size_that_is_none_counts_no_gpus(size: str) -> None:
+    """Then the configuration or the processes say."""
+    page = f'trtllm_parallel_config_info{{tp_size="{size}",pp_size="2"}} 1\ntrtllm_num_requests_running 0\n'
+
+    assert text(page).gpus is None
+
+
 @pytest.mark.parametrize("prefix", ["trtllm_", "trtllm:", ""])
 def test_the_prefix_is_optional(prefix: str) -> None:
     """It came, changed and went (TRT-LLM#11768, #12545); without one the path tells."""
@@ -223,7 +231,7 @@ def test_attention_dp_ranks_are_kept_apart_and_the_queue_is_rank_0s() -> None:
     }
 
 
-@pytest.mark.parametrize("value", ['"3"', "-1", "true", "NaN", "1e999"])
+@pytest.mark.parametrize("value", ['"3"', "-1", "true", "NaN", "1e999", "1" + 400 * "0", "[]"])
 def test_what_is_no_count_is_said(value: str) -> None:
     """Not read, and not zero."""
     reading = json(f'[{{"iter": 1, "numActiveRequests": {value}}}]')

@@ -90,7 +90,7 @@ def read_sglang_router(exposition: Exposition) -> Content:
         },
         {
             Counter.REQUESTS: _events(page, name("router_requests_total")),
-            Counter.ERRORS: _events(page, name("router_request_errors_total")),
+            Counter.ERRORS: _events(page, name("router_request_errors_total"), name("admission_queue_rejected_total")),
             Counter.RETRIES: _events(page, name("worker_retries_total")),
             Counter.HTTP_ERRORS: page.counter_where(name("http_responses_total"), "status_code", _is_server_error),
             Counter.ADMISSION_REJECTIONS: page.counter(name("admission_queue_rejected_total")),

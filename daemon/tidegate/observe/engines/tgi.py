@@ -54,7 +54,7 @@ def read(exposition: Exposition) -> Content:
     draft.counters |= {
         Counter.ABORTED: page.counter_where(name, "err", _GIVEN_UP.__contains__),
         Counter.ADMISSION_REJECTIONS: page.counter_where(name, "err", _TURNED_AWAY.__contains__),
-        Counter.ERRORS: page.counter_where(name, "err", lambda why: why not in _GIVEN_UP | _TURNED_AWAY),
+        Counter.ERRORS: page.counter_where(name, "err", lambda why: why not in _GIVEN_UP),
     }
     return draft.content(page)
 

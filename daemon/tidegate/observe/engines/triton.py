@@ -122,8 +122,7 @@ def _counters(page: Page, outside: Page) -> dict[Counter, Mapping[Rank, float]]:
         Counter.ABORTED: outside.counter_where(FAILURE, "reason", _CANCELED.__eq__),
         Counter.ADMISSION_REJECTIONS: outside.counter_where(FAILURE, "reason", _REJECTED.__eq__),
         # Old releases give no reason: then every failure is an error.
-        Counter.ERRORS: outside.counter_where(FAILURE, "reason", lambda why: why not in (_CANCELED, _REJECTED))
-        or outside.counter(FAILURE),
+        Counter.ERRORS: outside.counter_where(FAILURE, "reason", _CANCELED.__ne__) or outside.counter(FAILURE),
     }
 
 

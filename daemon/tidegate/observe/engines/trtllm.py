@@ -9,6 +9,7 @@ of 1.0 to 1.3; TRT-LLM#5785, #12132, #12545.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
 from functools import partial
 from math import prod
@@ -74,6 +75,7 @@ TIERS = {
 }
 _ABORTS = frozenset({"cancelled", "canceled", "abort"})
 _TIMEOUTS = frozenset({"timeout", "timed_out"})
+_SIZE = re.compile(r"[1-9][0-9]{0,2}")
 _SIZES = (
     ("tp_size", "tensor_parallel_size"),
     ("pp_size", "pipeline_parallel_size"),
@@ -158,8 +160,8 @@ def _gpus(exposition: Exposition) -> int | None:
     for name in PARALLEL:
         for sample in exposition.samples.get(name, ()):
             sizes = [next((sample.labels[key] for key in keys if key in sample.labels), "1") for keys in _SIZES]
-            if any(key in sample.labels for key in _SIZES[0]) and all(size.isdecimal() for size in sizes):
-                return prod(map(int, sizes)) or None
+            if any(key in sample.labels for key in _SIZES[0]) and all(map(_SIZE.fullmatch, sizes)):
+                return prod(map(int, sizes))
     return None
 
 

@@ -10,7 +10,6 @@ increases of `reusedBlocks` and `missedBlocks` tell it. Sources: `tensorrt_llm/s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from tidegate.model.reading import Basis, Counter, EngineKind, Gap, Gauge, Missing, Number, Rank
@@ -23,6 +22,8 @@ _MARKS = frozenset({"iter", "iterLatencyMS", "numActiveRequests", "kvCacheStats"
 _HINT = "iteration statistics: each read takes them from every other reader; /prometheus/metrics has more"
 _NOTHING = "no iteration since the last read: idle, read by somebody else, or enable_iter_perf_stats is off"
 _FIRST = Rank("0")
+_TOO_MANY = 2**63
+_MOST_RANKS = 1024
 
 
 def recognises(document: object) -> bool:
@@ -58,7 +59,8 @@ def _newest(rows: Sequence[object]) -> dict[Rank, Row]:
     for row in rows:
         if isinstance(row, dict):
             rank = row.get("attentionDpRank")
-            found[Rank(str(rank)) if isinstance(rank, int) else _FIRST] = row
+            known = isinstance(rank, int) and 0 <= rank < _MOST_RANKS
+            found[Rank(str(rank)) if known else _FIRST] = row
     return found
 
 
@@ -97,7 +99,7 @@ def _number(row: Row, key: str, notes: Notes) -> float | None:
     value = row.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _TOO_MANY:
         notes.add(f"{key} is no count")
         return None
     return float(value)
