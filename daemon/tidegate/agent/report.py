@@ -30,6 +30,8 @@ class _Route:
 
     link: ControllerLink
     layouts: set[str] = field(default_factory=set)
+    silent: bool = False
+    """It did not answer last time, and that was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,10 @@ class Reporter:
             try:
                 return self._exchange(self._routes[self._at], reports, host_state)
             except Transient as error:
+                if not self._routes[self._at].silent:
+                    _log.warning("controller does not answer, trying the next", error=str(error))
+                self._routes[self._at].silent = True
                 self._at = (self._at + 1) % len(self._routes)
-                _log.warning("controller does not answer, trying the next", error=str(error))
         try:
             return self._exchange(self._routes[self._at], reports, host_state)
         except Transient:
@@ -136,6 +140,7 @@ class Reporter:
             host=self._host, sent_at=sent.timestamp(), layouts=layouts, reports=list(reports), state=host_state
         )
         answer = route.link.report(batch)
+        route.silent = False
         received = self._clock.now()
         taken = clipped(answer.acknowledged, reports)
         self._spool.acknowledge(taken)

@@ -53,6 +53,8 @@ class Replicas:
         self._offered: Desired | None = None
         self._offset_seconds = self._kept.clock_offset_seconds
         self._refused = (0, 0)
+        self._troubles: dict[str, str] = {}
+        """What was said of a unit that would not start or stop, until it does: the same again is not."""
         self._lock = threading.Lock()
         self.wake = threading.Event()
         """Set when there is something to reconcile at once."""
@@ -173,13 +175,15 @@ class Replicas:
         try:
             self._units.start(replica)
         except Permanent as error:
-            log.error("unit cannot be started", error=str(error))
             why = str(error)
+            log.error("unit cannot be started", error=why)
             self._note(replica.replica_id, state=ReplicaState.FAILED, since=now, start_error=why, why=why)
         except Transient as error:
-            log.warning("unit not started yet", error=str(error))
+            if self._is_news(replica.replica_id, str(error)):
+                log.warning("unit not started yet", error=str(error))
             self._note(replica.replica_id, why=str(error))
         else:
+            self._troubles.pop(replica.replica_id, None)
             log.info("unit started", port=replica.port, gpus=replica.gpus)
             self._note(replica.replica_id, state=ReplicaState.BOOTING, since=now, started_at=now, why="")
 
@@ -189,14 +193,21 @@ class Replicas:
         try:
             self._units.stop(step.replica_id, step.slot, step.template)
         except (Permanent, Transient) as error:
-            log.error("unit not stopped", error=str(error))
+            if self._is_news(step.replica_id, str(error)):
+                log.error("unit not stopped", error=str(error))
             self._note(step.replica_id, why=str(error))
             return
+        self._troubles.pop(step.replica_id, None)
         if before in (ReplicaState.BOOTING, ReplicaState.LOADING):
             cut = int(step.in_flight or 0)
             known = "" if step.in_flight is not None else " (requests in flight not known)"
             log.info("unit told to stop", cut_requests=cut, in_flight=step.in_flight)
             self._note(step.replica_id, cut_requests=cut, why=f"{step.why}{known}")
+
+    def _is_news(self, replica_id: str, trouble: str) -> bool:
+        before = self._troubles.get(replica_id)
+        self._troubles[replica_id] = trouble
+        return trouble != before
 
     def _note(self, replica_id: str, **changes: object) -> None:
         with self._lock:

@@ -23,6 +23,8 @@ _log = structlog.get_logger()
 _WORKERS = 8
 _PAUSE = timedelta(seconds=1)
 """After a failure of steady work, clock time: what fails at once must not spin."""
+_TOLD = 20
+"""Different words that one failing job may put into the log until it works again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Loop:
         self._health: dict[str, JobHealth] = {}
         self._ended: dict[str, float] = {}
         """When each job's last run came to an end, well or not; when it was added, before its first."""
+        self._told: dict[str, set[str]] = {}
+        """What the log has of each job's failures since it last worked: two errors in turn are still the same two."""
         self._idle = threading.Condition(self._lock)
         self._running = 0
         self._stopping = threading.Event()
@@ -128,6 +132,7 @@ class Loop:
         self._settle(name, self._real.monotonic() - began, error)
 
     def _settle(self, name: str, seconds: float, error: Exception | None) -> None:
+        said = "" if error is None else str(error) or type(error).__name__
         with self._idle:
             before = self._health[name]
             self._running -= 1
@@ -148,14 +153,22 @@ class Loop:
                     runs=before.runs + 1,
                     failures=before.failures + 1,
                     seconds=seconds,
-                    error=str(error) or type(error).__name__,
+                    error=said,
                 )
             )
+            fresh = self._is_news(name, said)
             self._idle.notify_all()
-        if error is not None and before.error != str(error):
+        if error is not None and fresh:
             # A foreseen failure needs no traceback; the same failure again is in the counter, not in the log.
-            _log.error(
-                "job failed", job=name, error=str(error), exc_info=None if isinstance(error, TidegateError) else error
-            )
+            _log.error("job failed", job=name, error=said, exc_info=None if isinstance(error, TidegateError) else error)
         elif error is None and before.consecutive_failures:
             _log.info("job works again", job=name, after_failures=before.consecutive_failures)
+
+    def _is_news(self, name: str, said: str) -> bool:
+        told = self._told.setdefault(name, set())
+        if not said:
+            told.clear()
+        elif said not in told and len(told) < _TOLD:
+            told.add(said)
+            return True
+        return False
