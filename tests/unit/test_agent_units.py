@@ -180,7 +180,7 @@ def test_a_full_disk_is_said_and_the_units_are_seen_to_when_it_has_room_again(
 ) -> None:
     house = House(tmp_path / "gone")
     house.replicas.offer(desired(replica("b-1")))
-    with pytest.raises(Transient, match="free some space"):
+    with pytest.raises(Transient, match="make room there"):
         house.round()
     (tmp_path / "gone").mkdir()
     house.round()

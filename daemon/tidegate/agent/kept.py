@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tidegate.model.fleet import ReplicaState
-from tidegate.runtime.errors import Transient
+from tidegate.runtime.errors import ConfigError, Transient
 from tidegate.runtime.files import replace_file
 from tidegate.wire import Desired, DesiredReplica
 
@@ -57,11 +58,23 @@ class KeptFile:
         self._path = path
 
     def load(self) -> Kept:
-        """What was saved last; an unreadable file is set aside and said, and nothing is known then."""
+        """What was saved last; a file that makes no sense is set aside and said, and nothing is known then.
+
+        Raises ConfigError when the file cannot be opened: an agent that ran as another user has left it.
+        """
         try:
-            return Kept.model_validate_json(self._path.read_bytes())
+            return self._parsed(self._path.read_bytes())
         except FileNotFoundError:
             return Kept()
+        except OSError as error:
+            raise ConfigError(
+                f"[agent] state_dir: {self._path} cannot be read ({error.strerror}); give it, and all that lies beside "
+                f"it, to user {os.geteuid()}, or remove it"
+            ) from error
+
+    def _parsed(self, data: bytes) -> Kept:
+        try:
+            return Kept.model_validate_json(data)
         except ValidationError as error:
             aside = self._path.with_suffix(".unreadable")
             self._path.replace(aside)
@@ -78,4 +91,6 @@ class KeptFile:
         try:
             replace_file(self._path, kept.model_dump_json().encode())
         except OSError as error:
-            raise Transient(f"cannot write {self._path}: {error.strerror}; free some space") from error
+            raise Transient(
+                f"cannot write {self._path}: {error.strerror}; make room there, or give it to user {os.geteuid()}"
+            ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -16,21 +17,25 @@ _log = structlog.get_logger()
 
 FILE_NAME = "operator.token"
 USER = "operator"
+_TOKEN = re.compile(r"tgu_[A-Za-z0-9_-]{43}")
 
 
 def ensure_operator_token(state_dir: Path, users: Users, now: datetime) -> None:
     """Make sure that the token in STATE_DIR/operator.token works; a file that is absent is written (mode 0600).
 
     Only the token's hash is stored. Deleting the file and starting again gives another token, and the old one no
-    longer works. Raises Permanent when the file cannot be read or written.
+    longer works. Raises Permanent when the file cannot be read or written, or holds what is no token of ours: a short
+    word that somebody wrote there would be a password that can be guessed.
     """
     path = state_dir / FILE_NAME
     try:
-        token = path.read_text(encoding="utf-8").strip() if path.exists() else _write(path)
+        token = path.read_bytes().decode(errors="replace").strip() if path.exists() else _write(path)
     except OSError as error:
         raise Permanent(
             f"{path} cannot be used: {error.strerror}; give the controller's user its state folder"
         ) from error
+    if not _TOKEN.fullmatch(token):
+        raise Permanent(f"{path} does not hold an operator's token; remove it and start again: a fresh one is written")
     if users.authenticate(token_hash(token)) is None:
         users.add(USER, "operator", token_hash(token), now)
         _log.info("operator token ready", file=str(path))

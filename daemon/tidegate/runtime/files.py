@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from io import FileIO
@@ -34,11 +35,18 @@ def claim(folder: Path, setting: str) -> FileIO:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = FileIO(folder / "lock", "a+")
     except OSError as error:
-        remedy = f"give it to user {os.geteuid()} or set another {setting}"
-        raise ConfigError(f"{setting}: {folder} cannot be written ({error.strerror}); {remedy}") from error
+        raise _unwritable(folder, setting, error.strerror or str(error)) from error
+    if not os.access(folder, os.W_OK | os.X_OK):  # the lock may lie there from a time when it could be written
+        lock.close()
+        raise _unwritable(folder, setting, os.strerror(errno.EACCES))
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.close()
         raise Permanent(f"another daemon uses {folder}; stop it or set another {setting}") from error
     return lock
+
+
+def _unwritable(folder: Path, setting: str, why: str) -> ConfigError:
+    remedy = f"give it to user {os.geteuid()} or set another {setting}"
+    return ConfigError(f"{setting}: {folder} cannot be written ({why}); {remedy}")
