@@ -110,11 +110,20 @@ def test_an_address_where_nothing_listens() -> None:
     """So does a refused connection."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(Permanent, match="connection refused"):
+    with pytest.raises(Permanent, match=r"^no page to read: .*connection refused"):
         run(f"http://127.0.0.1:{port}/metrics")
 
 
-@pytest.mark.parametrize("arguments", [(_A, "--interval", "5"), ("-", "-"), (_A, _B, "--interval", "0")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (_A, "--interval", "5"),
+        ("-", "-"),
+        (_A, _B, "--interval", "0"),
+        (_A, _B, "--interval", "nan"),
+        (_A, _B, "--interval", "1e300"),
+    ],
+)
 def test_what_makes_no_sense_is_a_usage_error(arguments: tuple[str, ...]) -> None:
     """Exit 2, as for any option that is wrong."""
     assert CliRunner().invoke(app, ["read", *arguments]).exit_code == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -55,3 +57,35 @@ def test_a_missing_module_of_ours_is_a_fault_and_told_whole(monkeypatch: pytest.
     monkeypatch.setattr(main, "app", broken)
     with pytest.raises(ModuleNotFoundError):
         main.main()
+
+
+@pytest.mark.parametrize(
+    "command", [["agent", "-c"], ["controller", "-c"], ["db", "status", "-c"], ["config", "check"]], ids=" ".join
+)
+def test_a_file_that_may_not_be_read_is_the_configurations_fault(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 78, so that systemd does not try again for ever; not the usage error that the parser would make of it."""
+    file = tmp_path / "t.toml"
+    file.write_text("[")
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode == os.F_OK)
+    monkeypatch.setattr(Path, "open", forbidden)
+    monkeypatch.setattr(sys, "argv", ["tidegate", *command, str(file)])
+
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+
+    assert ended.value.code == 78
+    assert "cannot be read: Permission denied" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("text", ["nan", "1e300", "inf", "0"])
+def test_an_interval_that_is_none_is_no_traceback(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["tidegate", "agent", "--once", "--interval", text])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code in (2, 78)
+
+
+def forbidden(_path: Path, _mode: str) -> None:
+    raise PermissionError(13, "Permission denied")

@@ -35,7 +35,7 @@ def test_without_the_variable_the_machine_tells_the_time(monkeypatch: pytest.Mon
     assert isinstance(clock_from_environment(), SystemClock)
 
 
-@pytest.mark.parametrize("text", ["soon", "1,2", "0,0,0", "0,0,-3"])
+@pytest.mark.parametrize("text", ["soon", "1,2", "0,0,0", "0,0,-3", "0,1e30,1", "0,nan,1", "nan,0,1", "0,0,inf"])
 def test_a_bad_clock_is_a_configuration_error_that_shows_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_CLOCK", text)
 

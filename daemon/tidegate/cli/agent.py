@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 import threading
@@ -25,14 +26,17 @@ _SAMPLES = 4
 
 def agent(
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The configuration file; without one, only GPUs are read.")
+        Path | None,
+        typer.Option("--config", "-c", readable=False, help="The configuration file; without one, only GPUs are read."),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Collect twice, print the metrics and exit; reports nothing.")
     ] = False,
     interval: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds between collections; with --once between its two (2 unless given)."),
+        typer.Option(
+            min=0.1, max=3600, help="Seconds between collections; with --once between its two (2 unless given)."
+        ),
     ] = None,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where to serve metrics, instead of what the file says.")
@@ -72,6 +76,8 @@ def _load(config: Path | None, interval: float | None, listen: str | None) -> tu
     """The settings and the log level, with what the command line says instead; raises ConfigError."""
     settings, log_level = _from_file(config) if config is not None else (_without_file(), "info")
     if interval is not None:
+        if math.isnan(interval):  # compares with no bound
+            raise ConfigError("--interval: must be a number of seconds, 0.1 to 3600")
         span = timedelta(seconds=interval)
         settings = replace(settings, interval=span, window=max(settings.window, _SAMPLES * span))
     if listen is not None:

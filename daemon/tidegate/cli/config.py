@@ -32,7 +32,7 @@ def _group() -> None:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="A TOML file (or JSON of the same shape).")],
+    file: Annotated[Path, typer.Argument(readable=False, help="A TOML file (or JSON of the same shape).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     skip_secrets: Annotated[
         bool, typer.Option("--skip-secrets", help="Do not look for the files and variables that hold secrets.")

@@ -9,7 +9,7 @@ import typer
 
 
 def controller(
-    config: Annotated[Path, typer.Option("--config", "-c", help="The configuration file.")],
+    config: Annotated[Path, typer.Option("--config", "-c", readable=False, help="The configuration file.")],
 ) -> None:
     """Run the controller until SIGTERM; SIGHUP reads the file again. Exit 78: the configuration is wrong."""
     from tidegate.config.load import load

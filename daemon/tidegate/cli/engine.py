@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -43,7 +44,9 @@ def read(
     interval: Annotated[
         float | None,
         typer.Option(
-            min=0.1, help="Seconds between the two bodies (15 unless given). With one URL: scrape it again after them."
+            min=0.1,
+            max=86400,
+            help="Seconds between the two bodies (15 unless given). With one URL: scrape it again after them.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -56,7 +59,10 @@ def read(
         sources = [body, body]
     if sources.count("-") > 1:
         raise typer.BadParameter("standard input gives one body only")
-    readings = _readings(sources, timedelta(seconds=interval or _DEFAULT_INTERVAL), clock_from_environment())
+    seconds = _DEFAULT_INTERVAL if interval is None else interval
+    if math.isnan(seconds):  # compares with no bound
+        raise typer.BadParameter("--interval is not a number")
+    readings = _readings(sources, timedelta(seconds=seconds), clock_from_environment())
     seen = view(readings)
     typer.echo(json.dumps(seen.as_json(), indent=2) if as_json else seen.as_text(), nl=True)
 
@@ -81,7 +87,7 @@ def _is_url(source: str) -> bool:
 def _scraped(url: str, scraper: EngineScraper, clock: Clock) -> EngineReading:
     reading = scraper.read(EngineTarget(EngineName("engine"), url), clock.now())
     if reading.state in _NO_PAGE:
-        raise Permanent(f"cannot read {'; '.join(reading.problems)}; {_REMEDY}")
+        raise Permanent(f"no page to read: {'; '.join(reading.problems)}")
     return reading
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -96,6 +97,9 @@ def clock_from_environment() -> Clock:
         origin, epoch, speed = (float(part) for part in text.split(","))
     except ValueError as error:
         raise ConfigError(f"{VARIABLE}={text!r} is not ORIGIN,EPOCH,SPEED (three numbers)") from error
-    if speed <= 0:
-        raise ConfigError(f"{VARIABLE}: SPEED must be above 0, not {speed}")
-    return ScaledClock(origin, datetime.fromtimestamp(epoch, UTC), speed)
+    if not 0 < speed < math.inf or not math.isfinite(origin):
+        raise ConfigError(f"{VARIABLE}: SPEED must be above 0, not {speed}, and ORIGIN a time, not {origin}")
+    try:
+        return ScaledClock(origin, datetime.fromtimestamp(epoch, UTC), speed)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ConfigError(f"{VARIABLE}: EPOCH must be a time in unix seconds, not {epoch}") from error
