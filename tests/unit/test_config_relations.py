@@ -223,6 +223,7 @@ def test_each_broken_relation_is_told_once_at_its_place(text: str, expected: str
 
 
 SOUND = {
+    "two engines behind one port": ENGINE + ENGINE.replace('"e"', '"f"').replace("8000", "8000/f/metrics"),
     "threshold above threshold": SERVICE + "[service.threshold]\nscale_in_threshold_gpu_util = 0.5\n",
     "the only service": POOL,
     "every host by default": POOL + FLAVOUR + HOST + TEMPLATE,

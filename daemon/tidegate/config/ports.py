@@ -21,8 +21,12 @@ class _Claim:
     first: int
     last: int
     path: KeyPath
+    read: bool = False
+    """An address that is read, not listened on: several engines may stand behind one port, each under its path."""
 
     def meets(self, other: _Claim) -> bool:
+        if self.read and other.read:
+            return False
         if self.last < other.first or other.last < self.first or self.first == 0:  # 0 takes any free port
             return False
         hosts = {self.host, other.host}
@@ -68,4 +72,4 @@ def _engines(scope: Scope, agent: AgentSettings) -> Iterator[_Claim]:
     for entry in scope.tables.engines:
         port = port_of(local.get(entry.table.name, ""))
         if port is not None:
-            yield _Claim(f"the engine {entry.table.name}", "127.0.0.1", port, port, entry.at("url"))
+            yield _Claim(f"the engine {entry.table.name}", "127.0.0.1", port, port, entry.at("url"), read=True)
