@@ -10,8 +10,8 @@ from fakes.store import FakeAlerts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.controller.delivery import GIVE_UP_AFTER, Delivery, next_try
 from tidegate.controller.counts import Counts
+from tidegate.controller.delivery import GIVE_UP_AFTER, Delivery, next_try
 from tidegate.model.alert import AlertPhase, AlertState, Notice
 from tidegate.runtime.errors import Permanent, Transient, TryLater
 

@@ -17,10 +17,10 @@ from tidegate.model.reading import EngineName, EngineReading, EngineState
 from tidegate.model.target import EngineTarget
 from tidegate.observe.body import Origin, body_parser, excerpt, failed, read_body
 from tidegate.observe.connections import Connections
-from tidegate.runtime.deadline import Deadline, DeadlineBackend
 from tidegate.observe.llamacpp_models import model_asked, models_url, not_loaded
 from tidegate.observe.textformat import LIMITS, LayoutParser
 from tidegate.runtime.clock import Clock, SystemClock
+from tidegate.runtime.deadline import Deadline, DeadlineBackend
 
 __all__ = ["EngineScraper", "read_body"]
 
