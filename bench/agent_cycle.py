@@ -30,7 +30,7 @@ MOST_SHARE = 0.01
 MOST_PSS = 80e6
 GROWTH = 0.02
 """What may be noise between an early and a late figure."""
-MIB = 1 << 20
+NODE_EXPORTER = "prometheus-node-exporter"
 
 
 def agent_figures(engines: Engines, folder: Path) -> tuple[float, float, float]:
@@ -49,11 +49,21 @@ def agent_figures(engines: Engines, folder: Path) -> tuple[float, float, float]:
     return 1000 * spent / (last - first), early, late
 
 
-def node_exporter_figures() -> tuple[float, float, float] | None:
+def node_exporter(folder: Path) -> str | None:
+    """The program: the installed one, else Debian's package unpacked into the folder, which starts no service."""
+    program = shutil.which(NODE_EXPORTER)
+    if program is None and shutil.which("apt-get"):
+        unpack = f"apt-get -qq download {NODE_EXPORTER} && dpkg-deb -x {NODE_EXPORTER}_*.deb ."
+        subprocess.run(["sh", "-c", unpack], cwd=folder, capture_output=True)
+        program = shutil.which(folder / "usr" / "bin" / NODE_EXPORTER)
+    return program
+
+
+def node_exporter_figures(folder: Path) -> tuple[float, float, float] | None:
     """The same of Debian's node exporter; None, with a word on stderr, where it is not to be had."""
-    program = shutil.which("prometheus-node-exporter")
+    program = node_exporter(folder)
     if program is None:
-        print("no node exporter to compare with: apt-get install prometheus-node-exporter", file=sys.stderr)
+        print(f"no light exporter to compare with (Debian package: {NODE_EXPORTER})", file=sys.stderr)
         return None
     port = free_port()
     command = [program, f"--web.listen-address=127.0.0.1:{port}"]
@@ -75,21 +85,21 @@ def node_exporter_figures() -> tuple[float, float, float] | None:
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder, Engines(ENGINES) as engines:
         ours = agent_figures(engines, Path(folder))
-    peer = node_exporter_figures()
-    named = (("agent and NVML child", ours), ("prometheus-node-exporter", peer))
+        peer = node_exporter_figures(Path(folder))
+    named = (("agent and NVML child", ours), (NODE_EXPORTER, peer))
     rows = [
         (
             name,
             f"{found[0]:.1f}",
             f"{found[0] / 10 / INTERVAL_SECONDS:.2f} %",
-            f"{found[1] / MIB:.1f}",
-            f"{found[2] / MIB:.1f}",
+            f"{found[1] / 1e6:.1f}",
+            f"{found[2] / 1e6:.1f}",
         )
         for name, found in named
         if found is not None
     ]
     print(f"{GPUS} GPUs, {ENGINES} engines of 8 ranks, {CYCLES} cycles with a scrape each")
-    show(("", "ms of CPU a cycle", "of a core at 15 s", f"MiB after {EARLY}", f"MiB after {CYCLES}"), rows)
+    show(("", "ms of CPU a cycle", "of a core at 15 s", f"MB after {EARLY}", f"MB after {CYCLES}"), rows)
     cpu_ms, early, late = ours
     bounds, share = Bounds(), cpu_ms / 1000 / INTERVAL_SECONDS
     bounds.hold(f"a cycle under {MOST_CPU_MS} ms of CPU: {cpu_ms:.0f}", kept=cpu_ms < MOST_CPU_MS)
