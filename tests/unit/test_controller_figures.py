@@ -95,7 +95,21 @@ def test_a_rate_of_which_one_replica_is_missing_says_so() -> None:
     found = report_of(known, silent)
 
     assert found.figures.prompt_tokens_per_second == pytest.approx(30.0)
-    assert found.gaps["prompt_tokens_per_second"] == "1 of 2 replicas missing (one_scrape)"
+    assert found.gaps["prompt_tokens_per_second"] == "1 of 2 replicas missing (unreachable)"
+
+
+@pytest.mark.parametrize(
+    ("readings", "why"),
+    [
+        ([engine("burst-1", NOON, cache_hits=1.0, cache_queries=2.0, prompt_tokens=1.0)], "one_scrape"),
+        ([engine("burst-1", NOON, EngineState.UNREACHABLE)] * 2, "unreachable"),
+    ],
+)
+def test_without_a_window_every_figure_of_one_gives_the_same_reason(readings: list[EngineReading], why: str) -> None:
+    """A first reading is no engine that lacks the figure."""
+    gaps = report_of(readings).gaps
+    windowed = ("kv_cache_hit_rate", "prompt_tokens_per_second", "ttft_p95_seconds", "tokens_per_gpu_per_second")
+    assert [gaps[name] for name in windowed] == [why] * 4
 
 
 def test_a_hit_rate_is_never_above_one() -> None:

@@ -120,9 +120,7 @@ def _numbers(engines: Sequence[_Engine]) -> tuple[dict[str, Number], dict[str, s
         "queue_depth": _total(engines, Gauge.QUEUE_DEPTH, "queue_depth", gaps),
         "kv_cache_usage": _mean(_gauges(engines, Gauge.KV_CACHE_USAGE), "kv_cache_usage", gaps),
         "gpu_utilization": _mean([engine.utilization for engine in engines], "gpu_utilization", gaps),
-        "kv_cache_hit_rate": hit_rate(
-            ratio(_increase(engines, Counter.CACHE_HITS), _increase(engines, Counter.CACHE_QUERIES))
-        ),
+        "kv_cache_hit_rate": _hit_rate(engines),
         "prompt_tokens_per_second": _rate(engines, Counter.PROMPT_TOKENS, "prompt_tokens_per_second", gaps),
         "generation_tokens_per_second": _rate(engines, Counter.GENERATION_TOKENS, "generation_tokens_per_second", gaps),
     }
@@ -160,12 +158,29 @@ def _known(cells: Sequence[Number], name: str, gaps: dict[str, str]) -> list[flo
     return known
 
 
-def _first_gap(cells: Iterable[Number]) -> Missing:
+def _first_gap(cells: Iterable[object]) -> Missing:
     return next((cell for cell in cells if isinstance(cell, Missing)), Missing(Gap.NOT_REPORTED))
 
 
 def _windows(engines: Sequence[_Engine]) -> list[EngineWindow]:
     return [engine.view.window for engine in engines if isinstance(engine.view.window, EngineWindow)]
+
+
+def _no_window(engines: Sequence[_Engine]) -> Missing | None:
+    """Why not one engine has a window of its counters; None when one has."""
+    return None if _windows(engines) else _first_gap([_window(engine) for engine in engines])
+
+
+def _window(engine: _Engine) -> EngineWindow | Missing:
+    """An engine's window, or why it has none: what ails it now says more than that a reading is missing."""
+    window, gap = engine.view.window, engine.view.gap
+    return Missing(gap) if isinstance(window, Missing) and gap is not None else window
+
+
+def _hit_rate(engines: Sequence[_Engine]) -> Number:
+    """Hits over queries of all engines together."""
+    shares = ratio(_increase(engines, Counter.CACHE_HITS), _increase(engines, Counter.CACHE_QUERIES))
+    return _no_window(engines) or hit_rate(shares)
 
 
 def _increase(engines: Sequence[_Engine], counter: Counter) -> float | None:
@@ -175,7 +190,7 @@ def _increase(engines: Sequence[_Engine], counter: Counter) -> float | None:
 
 def _rate(engines: Sequence[_Engine], counter: Counter, name: str, gaps: dict[str, str]) -> Number:
     """The sum of each replica's own rate: their windows need not be equally long."""
-    cells = [_own_rate(engine.view.window, counter) for engine in engines]
+    cells = [_own_rate(_window(engine), counter) for engine in engines]
     known = _known(cells, name, gaps)
     return sum(known) if known else _first_gap(cells)
 
@@ -191,7 +206,7 @@ def _own_rate(window: EngineWindow | Missing, counter: Counter) -> Number:
 def _quantile(engines: Sequence[_Engine], which: Distribution, q: float, name: str, gaps: dict[str, str]) -> Number:
     histograms = [window.distributions[which] for window in _windows(engines) if which in window.distributions]
     if not histograms:
-        return Missing(Gap.NOT_SUPPORTED if _windows(engines) else Gap.ONE_SCRAPE)
+        return _no_window(engines) or Missing(Gap.NOT_SUPPORTED)
     same = [histogram for histogram in histograms if histogram.bounds == histograms[0].bounds]
     if len(same) < len(histograms):
         gaps[name] = f"{len(histograms) - len(same)} of {len(histograms)} replicas left out (other buckets)"
