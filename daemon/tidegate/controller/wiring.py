@@ -1,11 +1,8 @@
-"""Put the controller together and run it: the one place that names its adapters."""
+"""Put the controller together: the one place that names its adapters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import timedelta
 
 import structlog
 
@@ -23,6 +20,7 @@ from tidegate.controller.jobs import Jobs
 from tidegate.controller.observer import Observer
 from tidegate.controller.readiness import TICK, longest_silence, readiness
 from tidegate.controller.running_config import RunningConfig
+from tidegate.controller.service import Controller, serve
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
 from tidegate.decide.plan import plan
@@ -31,104 +29,33 @@ from tidegate.link.bell import Bell
 from tidegate.link.report_endpoint import build_app
 from tidegate.model.overview import JobOverview, Overview
 from tidegate.notify.webhook import Webhook
-from tidegate.runtime.clock import Clock, SystemClock
-from tidegate.runtime.errors import Permanent, Transient
+from tidegate.runtime.clock import Clock
 from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import JobHealth, Loop
 from tidegate.runtime.retry import Stopped, patiently
 from tidegate.runtime.serve import HttpServer
-from tidegate.store import migrate
-from tidegate.store.database import Database, open_database
-from tidegate.store.embedded import EmbeddedPostgres
+from tidegate.store.opening import kept_open
 from tidegate.store.store import Store
 
 _log = structlog.get_logger()
 
-_WATCH_EVERY = timedelta(seconds=5)
-"""How often the embedded database is looked after; real time, whatever clock is played."""
-_HUNG_SECONDS = 120.0
-"""Real seconds that a tick may take before the watchdog takes it for one that never ends."""
 _VIEWS_KEPT = 2
 """How many view windows of readings stay in memory: one, and what comes in while a tick looks at it."""
 
 
 def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycle: Lifecycle) -> None:
     """Run until a stop is asked for; raises Permanent with the remedy when the controller cannot start here."""
-    with ExitStack() as stack:
-        try:
-            store = _open_store(settings, lifecycle, stack)
-            current = RunningConfig(settings, read, clock.now())
-            controller = patiently(lambda: _build(current, store, clock), lifecycle)
-        except Stopped:
-            return
-        _serve(controller, lifecycle, stack)
-
-
-# --- the database
-
-
-def _open_store(settings: Settings, lifecycle: Lifecycle, stack: ExitStack) -> Store:
-    dsn = settings.controller.database
-    server: EmbeddedPostgres | None = None
-    if dsn == EMBEDDED:
-        server = EmbeddedPostgres(settings.controller.state_dir, stopping=lifecycle.stopping)
-        stack.callback(server.stop)
-        patiently(server.start, lifecycle)
-        dsn = server.dsn
-    database = open_database(dsn)
-    stack.callback(database.close)
-    if server is not None:
-        patiently(lambda: migrate.upgrade(database), lifecycle)
-        _watch(server, dsn, lifecycle, stack)
-    else:
-        patiently(lambda: _check_revision(database), lifecycle)
-    _log.info("database ready", place=str(database.place), version=database.ping())
-    return Store(database)
-
-
-def _check_revision(database: Database) -> None:
-    """Wait for a person to migrate: then this controller goes on by itself, and nothing has to be started again."""
-    database.ping()
+    place = settings.controller
+    dsn = None if place.database == EMBEDDED else place.database
     try:
-        migrate.require_current(database)
-    except Permanent as error:
-        raise Transient(str(error)) from error
+        with kept_open(dsn, place.state_dir, lifecycle) as database:
+            store, current = Store(database), RunningConfig(settings, read, clock.now())
+            serve(patiently(lambda: _build(current, store, clock), lifecycle), lifecycle)
+    except Stopped:
+        return
 
 
-def _watch(server: EmbeddedPostgres, dsn: str, lifecycle: Lifecycle, stack: ExitStack) -> None:
-    """Bring the embedded database up again when it dies, on a loop of its own that starts before the others."""
-
-    def look_after() -> None:
-        if server.alive() or lifecycle.stopping.is_set():
-            return
-        _log.error("the embedded database is gone, starting it again")
-        server.start()
-        if server.dsn != dsn:  # its socket had to move: every connection would go to the old place
-            _log.error("the embedded database has moved, stopping to be started anew")
-            lifecycle.stop()
-
-    loop = Loop(SystemClock())
-    loop.every("database", _WATCH_EVERY, look_after, first_after=_WATCH_EVERY)
-    loop.start()
-    stack.callback(loop.stop)
-
-
-# --- the controller
-
-
-@dataclass(frozen=True, slots=True)
-class _Controller:
-    clock: Clock
-    current: RunningConfig
-    state: State
-    tick: Tick
-    jobs: Jobs
-    loop: Loop
-    bell: Bell
-    server: HttpServer
-
-
-def _build(current: RunningConfig, store: Store, clock: Clock) -> _Controller:
+def _build(current: RunningConfig, store: Store, clock: Clock) -> Controller:
     """Everything over the store, not yet running; raises Transient while the database is away."""
     now, settings = clock.now(), current.settings
     ensure_operator_token(settings.controller.state_dir, store.users, now)
@@ -154,7 +81,8 @@ def _build(current: RunningConfig, store: Store, clock: Clock) -> _Controller:
     api = Api(clock, current, state, intake, store.hosts, store.users, store.replicas, store.decisions, costs, ready)
     listen = settings.controller.listen
     server = HttpServer(build_app(api, ControllerPages(clock, ready), bell), listen.host, listen.port, "controller")
-    return _Controller(clock, current, state, tick, _jobs(store, current, state, costs, clock), loop, bell, server)
+    jobs = _jobs(store, current, state, costs, clock)
+    return Controller(clock, current, state, tick, jobs, loop, server, end_polls=bell.close)
 
 
 def _jobs(store: Store, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:
@@ -177,36 +105,3 @@ def _job(name: str, health: JobHealth) -> JobOverview:
         seconds=health.seconds,
         error=health.error,
     )
-
-
-# --- its life
-
-
-def _serve(controller: _Controller, lifecycle: Lifecycle, stack: ExitStack) -> None:
-    """Serve and tick until a stop is asked for; the stack then stops everything in the reverse order."""
-    clock, current, loop = controller.clock, controller.current, controller.loop
-    stack.callback(loop.stop)
-    controller.server.start()
-    stack.callback(controller.server.stop)
-    stack.callback(controller.bell.close)
-    settings = current.settings.controller
-
-    def tick() -> None:
-        controller.tick(clock.now())
-        lifecycle.status(controller.state.summary())
-
-    loop.every(TICK, settings.tick, tick)
-    controller.jobs.schedule(loop)
-    loop.start()
-
-    def reload() -> None:
-        current.reload(clock.now())
-
-    lifecycle.on_reload = reload
-    hung = max(_HUNG_SECONDS, 4 * clock.real_seconds(settings.tick))
-    lifecycle.watchdog(lambda: loop.ended_within(TICK, hung))
-    address = f"http://{settings.listen.host}:{controller.server.port}/"
-    _log.info("controller serves", address=address, pools=len(current.settings.fleet.pools))
-    lifecycle.ready(f"serving on {address}")
-    lifecycle.wait()
-    _log.info("controller stops")
