@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from tidegate.runtime.errors import Permanent
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, check_free
 
 
 async def _hello(_request: Request) -> PlainTextResponse:
@@ -42,6 +42,16 @@ def test_a_taken_port_is_named_with_the_remedy() -> None:
         port = other.getsockname()[1]
         with pytest.raises(Permanent, match=f"port {port} on 127.0.0.1 is taken.*ss -ltnp"):
             HttpServer(APP, "127.0.0.1", port, "agent").start()
+
+
+def test_a_taken_port_is_seen_without_serving() -> None:
+    """And a free one is left as it was found."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Permanent, match=f"port {port} on 127.0.0.1 is taken"):
+            check_free("127.0.0.1", port, "controller")
+    check_free("127.0.0.1", port, "controller")
+    check_free("127.0.0.1", port, "controller")
 
 
 def test_an_address_of_another_machine_is_named() -> None:

@@ -71,6 +71,17 @@ class ControllerProcess:
                 env={**os.environ, "PYTHONPATH": str(ROOT / "daemon"), "NO_COLOR": "1", **environment},
             )
 
+    def started_again(self) -> subprocess.CompletedProcess[str]:
+        """Start another one with the same configuration and wait for its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "tidegate", "controller", "--config", str(self.config)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "daemon")},
+        )
+
     def until_ready(self) -> None:
         """Wait for the first tick."""
         eventually(lambda: self.answers("/-/ready"), f"never ready: {self.said()}", seconds=40)

@@ -107,6 +107,22 @@ def test_a_killed_controller_comes_back_with_the_recent_past_and_a_higher_term(c
     assert controller.get("/v1/status")["summary"]["reports"] == {"stored": 0, "duplicate": 1}
 
 
+def test_a_second_start_by_mistake_leaves_the_running_controller_in_office(controller: ControllerProcess) -> None:
+    """It finds the port taken before it touches the database, so it begins no term that would end the first one's."""
+    controller.start()
+    controller.until_ready()
+    before = controller.get("/v1/status")["epoch"]
+
+    second = controller.started_again()
+
+    assert second.returncode == 1
+    assert "is taken by another program" in second.stderr
+    ticks = controller.get("/v1/status")["jobs"][0]["runs"]
+    eventually(lambda: controller.get("/v1/status")["jobs"][0]["runs"] > ticks, "no tick any more")
+    status = controller.get("/v1/status")
+    assert (status["epoch"], status["jobs"][0]["failures"]) == (before, 0)
+
+
 def test_commands_say_what_they_did_and_what_is_wrong(controller: ControllerProcess) -> None:
     """The token alone goes to stdout; a mistake is one line with the remedy."""
     controller.start()

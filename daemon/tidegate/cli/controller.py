@@ -17,10 +17,13 @@ def controller(
     from tidegate.runtime.clock import clock_from_environment
     from tidegate.runtime.lifecycle import Lifecycle
     from tidegate.runtime.log import configure
+    from tidegate.runtime.serve import check_free
 
     settings = load(config)
     configure(settings.log_level)
     clock = clock_from_environment()
     lifecycle = Lifecycle()
     lifecycle.install()
+    # Before the database is touched: a second start by mistake must not end the term of the one that runs.
+    check_free(settings.controller.listen.host, settings.controller.listen.port, "controller")
     run(settings, lambda: load(config), clock, lifecycle)

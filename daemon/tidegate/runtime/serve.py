@@ -136,6 +136,11 @@ class _Server(uvicorn.Server):
                 transport.abort()
 
 
+def check_free(host: str, port: int, name: str) -> None:
+    """Raise Permanent, as `HttpServer.start` would, when the address cannot be had now; for a look before long work."""
+    _bind(host, port, name).close()
+
+
 def _bind(host: str, port: int, name: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
