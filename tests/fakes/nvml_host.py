@@ -67,6 +67,12 @@ class Host:
     def let_backoff_pass(self) -> None:
         self.clock.seconds += BACKOFF_SECONDS[-1]
 
+    def close(self) -> None:
+        """Close the reader and wait for every process that it killed: on a busy machine that takes longer than it."""
+        self.reader.close()
+        for process, _ in self.reader._hung._stuck:
+            assert process.exit_code(30.0) is not None
+
     def pid(self) -> int:
         assert self.reader._child is not None
         return self.reader._child.pid

@@ -37,7 +37,7 @@ def make_host(driver: Path, tmp_path: Path, now: datetime, monkeypatch: pytest.M
 
     yield make
     for host in made:
-        host.reader.close()
+        host.close()
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ class Nvml:
     """NVML, initialised at the first survey and kept open; `finished` once a fresh process is wanted."""
 
     def __init__(self, clock: Clock, progress: Callable[[int], object] = lambda _: None) -> None:
-        """`progress` is told the index of each GPU before it is asked, and NO_GPU after the last: so hangs have names."""
+        """`progress` is told the index of each GPU before it is asked, and NO_GPU after the last."""
         self.finished = False
         self._clock, self._progress = clock, progress
         self._library = Library()
@@ -81,14 +81,15 @@ class Nvml:
         )
 
     def close(self) -> None:
-        """Give everything back to the driver; what it refuses to take is left to the end of the process."""
-        self._xids.stop()
+        """Give everything back to the driver; what cannot be given is left to the end of the process, which is near."""
+        quiet = self._xids.stop()
         if self._versions is None:
             return
         try:
             for device in self._devices.values():
                 device.activity.close()
-            self._library("nvmlShutdown")
+            if quiet:
+                self._library("nvmlShutdown")
         except NVMLError:
             return
 

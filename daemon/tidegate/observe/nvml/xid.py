@@ -45,9 +45,10 @@ class XidWatch:
             self._thread = threading.Thread(target=self._watch, args=(events,), name="xid", daemon=True)
             self._thread.start()
 
-    def stop(self) -> None:
-        """Do not wait once more."""
+    def stop(self) -> bool:
+        """Wait no more; False while a wait is under way, beneath which the driver must not be closed."""
         self._stop.set()
+        return self._thread is None or not self._thread.is_alive()
 
     def seen(self, uuid: str, at: datetime) -> Mapping[int, XidEvents]:
         """What was counted for a GPU since the start, `at` being now."""
