@@ -13,13 +13,14 @@ def controller(
 ) -> None:
     """Run the controller until SIGTERM; SIGHUP reads the file again. Exit 78: the configuration is wrong."""
     from tidegate.config.load import load
+
+    settings = load(config)  # a wrong file is told before any library is missed
     from tidegate.controller.wiring import run
     from tidegate.runtime.clock import clock_from_environment
     from tidegate.runtime.lifecycle import Lifecycle
     from tidegate.runtime.log import configure
     from tidegate.runtime.serve import check_free
 
-    settings = load(config)
     configure(settings.log_level)
     clock = clock_from_environment()
     lifecycle = Lifecycle()

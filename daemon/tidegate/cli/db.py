@@ -36,10 +36,11 @@ def _group() -> None:
 @app.command()
 def migrate(config: ConfigOption = None, dsn: DsnOption = None) -> None:
     """Bring the tables up to date. Upgrade the controller first; safe to run again, and while it runs."""
+    address, state_dir = _which(config, dsn)  # a wrong file is told before any library is missed
     from tidegate.store.migrate import upgrade
     from tidegate.store.opening import visited
 
-    with visited(*_which(config, dsn)) as database:
+    with visited(address, state_dir) as database:
         before = upgrade(database)
     if before.up_to_date:
         typer.echo(f"{database.place}: already at revision {before.head}")
@@ -54,10 +55,10 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Print where the database is, its versions, its size and the reports by day."""
+    address, state_dir = _which(config, dsn)
     from tidegate.store.inventory import inventory
     from tidegate.store.opening import visited
 
-    address, state_dir = _which(config, dsn)
     with visited(address, state_dir) as database:
         found = inventory(database)
     if as_json:
