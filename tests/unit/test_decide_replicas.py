@@ -42,7 +42,9 @@ def test_a_start_that_misses_its_deadline_is_undone_and_its_pool_left_alone() ->
     assert made.actions[0].reason == "still requested 60 s after it was requested"
     assert Limit.START_FAILED in decision(made, BASE).limits
     assert decision(made, BASE).may_change_at == world.now + timedelta(seconds=30)
-    assert world.memory.pools[BASE] == PoolMemory(3, world.now + timedelta(seconds=30), 1, ("base-2",))
+    assert world.memory.pools[BASE] == PoolMemory(
+        3, world.now + timedelta(seconds=30), 1, ("base-2",), "base-2 still requested 60 s after it was requested"
+    )
 
     assert world.tick(load=47).actions[0].replica == "burst-2"  # still paused
     assert kinds(world.tick(load=64)) == ["start base-3"]  # the pause is over
@@ -81,6 +83,33 @@ def test_replicas_lost_together_are_one_failure_and_each_is_counted_once() -> No
     assert later.memory.pools[BASE] == first.memory.pools[BASE]
     assert again.memory.pools[BASE].failures == 1
     assert again.memory.pools[BASE].failed_until == NOON + timedelta(seconds=50)
+
+
+def test_what_the_host_said_of_a_failed_start_is_told_until_one_succeeds() -> None:
+    """At 03:00 "the last start failed" alone sends somebody to the host to find out why."""
+    said = "template 'vllm': cannot run '/no/such': No such file or directory;\nmend its `command`"
+    lost = replica("base-1", ReplicaState.FAILED, why=said)
+
+    first = plan(fleet(lost), policy(), SEEN, NOON)
+    later = plan(fleet(), policy(), first.memory, NOON + timedelta(seconds=15))
+
+    why = "failed: template 'vllm': cannot run '/no/such': No such file or directory, mend its `command`"
+    assert first.actions[0].reason == why
+    assert f"the last start failed: base-1 {why}, until 12:00:30 UTC" in decision(later, BASE).reason
+
+
+def test_a_start_that_missed_its_deadline_says_what_it_was_waiting_for() -> None:
+    late = replica("base-1", ReplicaState.REQUESTED, why="waits: base-0 still holds its slot or GPUs")
+
+    made = plan(fleet(late), policy(), SEEN, NOON + timedelta(hours=1))
+
+    assert made.actions[0].reason.endswith("after it was requested: waits: base-0 still holds its slot or GPUs")
+
+
+def test_a_long_word_of_the_host_is_cut() -> None:
+    made = plan(fleet(replica("base-1", ReplicaState.FAILED, why="x" * 5000)), policy(), SEEN, NOON)
+
+    assert len(made.actions[0].reason) < 400
 
 
 def test_a_replica_told_to_stop_is_not_given_up_twice_nor_counted() -> None:

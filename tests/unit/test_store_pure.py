@@ -133,6 +133,7 @@ def test_a_host_that_samples_rarely_leaves_no_hole_by_that_alone(spacing: int, s
                 next_serial=st.integers(1, 99),
                 failed_until=st.none() | moments,
                 failures=st.integers(0, 9),
+                failed_why=st.text(max_size=5),
                 counted=st.lists(st.text(max_size=5).map(ReplicaId), max_size=2).map(tuple),
             ),
             max_size=2,

@@ -67,6 +67,7 @@ def _replica(record: ReplicaRecord, view: HostView | None, freshness: Freshness,
         managed=record.managed,
         want=record.want,
         deadline=record.deadline,
+        why=record.why,
         signals=replica_signals(record, view, freshness, now),
     )
 

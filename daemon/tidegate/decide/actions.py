@@ -7,8 +7,9 @@ from datetime import datetime
 
 from tidegate.decide.pools import Share
 from tidegate.decide.serial import replica_id
+from tidegate.decide.supply import why_lost
 from tidegate.model.decision import Action, ActionKind
-from tidegate.model.fleet import Replica, ReplicaState, Want
+from tidegate.model.fleet import Want
 
 _RELEASES = (ActionKind.GIVE_UP, ActionKind.CANCEL, ActionKind.DRAIN)
 _ORDER = (*_RELEASES, ActionKind.RESUME, ActionKind.START)
@@ -30,7 +31,7 @@ def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:
     pool, move = supply.pool.name, f"{supply.count} -> {share.target}"
     for replica in supply.lost:
         if replica.managed and replica.want is not Want.STOP:
-            yield Action(ActionKind.GIVE_UP, replica.id, pool, reason=_why_lost(replica, now))
+            yield Action(ActionKind.GIVE_UP, replica.id, pool, reason=why_lost(replica, now))
     starting = frozenset(replica.id for replica in supply.starting)
     for replica in share.remove:
         if replica.id in starting:
@@ -42,10 +43,3 @@ def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:
     for number, slot in enumerate(share.start, start=serial):
         deadline = now + flavour.start_deadline
         yield Action(ActionKind.START, replica_id(pool, number), pool, slot, deadline, move)
-
-
-def _why_lost(replica: Replica, now: datetime) -> str:
-    if replica.state is ReplicaState.FAILED:
-        return "failed"
-    seconds = max(0.0, (now - replica.requested_at).total_seconds())
-    return f"still {replica.state.value} {seconds:.0f} s after it was requested"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tidegate.decide.supply import UNWANTED, Supply
+from tidegate.decide.supply import UNWANTED, Supply, why_lost
 from tidegate.model.memory import PoolMemory
 
 FIRST = timedelta(seconds=30)
@@ -27,12 +27,13 @@ def with_failures(memory: PoolMemory, supply: Supply, now: datetime) -> PoolMemo
     memory = _not_ahead(_after_success(memory, supply), now)
     seen = frozenset(replica.id for replica in supply.in_sight)
     known = tuple(replica for replica in memory.counted if replica in seen)
-    fresh = tuple(r.id for r in supply.lost if r.managed and r.want not in UNWANTED and r.id not in known)
-    memory = replace(memory, counted=known + fresh)
+    fresh = tuple(r for r in supply.lost if r.managed and r.want not in UNWANTED and r.id not in known)
+    memory = replace(memory, counted=known + tuple(replica.id for replica in fresh))
     if not fresh:
         return memory
+    why = f"{fresh[-1].id} {why_lost(fresh[-1], now)}"
     failures = max(1, memory.failures) if backing_off(memory, now) else memory.failures + 1
-    return replace(memory, failures=failures, failed_until=now + pause_after(failures))
+    return replace(memory, failures=failures, failed_until=now + pause_after(failures), failed_why=why)
 
 
 def backing_off(memory: PoolMemory, now: datetime) -> bool:
@@ -43,7 +44,7 @@ def backing_off(memory: PoolMemory, now: datetime) -> bool:
 def _after_success(memory: PoolMemory, supply: Supply) -> PoolMemory:
     until = memory.failed_until
     if until is not None and any(replica.managed and replica.requested_at >= until for replica in supply.ready):
-        return replace(memory, failures=0, failed_until=None)
+        return replace(memory, failures=0, failed_until=None, failed_why="")
     return memory
 
 

@@ -74,12 +74,13 @@ def wanted_by_pool(sized: Sized) -> dict[PoolName, int]:
 
 
 def _holds(sized: Sized, share: Share, conclusion: Conclusion) -> Iterator[Hold]:
-    pool, wanted, target = share.supply.pool, conclusion.wanted, share.target
+    pool, wanted, target, memory = share.supply.pool, conclusion.wanted, share.target, conclusion.memory
     for hold in sized.guarded.holds:
         if hold.limit is Limit.MISSING_DATA or wanted != target:
             yield hold
     for limit in share.limits:
-        yield Hold(limit, conclusion.memory.failed_until if limit is Limit.START_FAILED else None)
+        failed = limit is Limit.START_FAILED
+        yield Hold(limit, memory.failed_until, memory.failed_why) if failed else Hold(limit)
     if wanted < target == pool.min:
         yield Hold(Limit.MIN)
     if wanted > target == pool.max:
@@ -102,7 +103,7 @@ def _sentence(because: str, move: str, holds: Sequence[Hold]) -> str:
 
 
 def _held(hold: Hold) -> str:
-    words = _WORDS[hold.limit]
+    words = _WORDS[hold.limit] + (f": {hold.detail}" if hold.detail else "")
     return words if hold.until is None else f"{words}, until {hold.until:%H:%M:%S} UTC"
 
 

@@ -38,6 +38,8 @@ class Hold:
 
     limit: Limit
     until: datetime | None = None
+    detail: str = ""
+    """What more there is to say of it, in words."""
 
 
 @dataclass(frozen=True, slots=True)

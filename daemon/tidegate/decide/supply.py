@@ -13,6 +13,7 @@ from tidegate.model.policy import PoolPolicy
 
 UNWANTED = frozenset({Want.CORDON, Want.DRAIN, Want.STOP})
 """What a replica is told that should not serve any more."""
+_LONGEST_WHY = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,18 @@ def supply_of(pool: PoolPolicy, view: PoolView, now: datetime) -> Supply:
         else:
             ready.append(replica)
     return Supply(pool, tuple(ready), tuple(starting), tuple(leaving), tuple(lost), view.free_slots)
+
+
+def why_lost(replica: Replica, now: datetime) -> str:
+    """What is the matter with a lost replica, with what its host says of it."""
+    if replica.state is ReplicaState.FAILED:
+        found = "failed"
+    else:
+        seconds = max(0.0, (now - replica.requested_at).total_seconds())
+        found = f"still {replica.state.value} {seconds:.0f} s after it was requested"
+    # One clause of a sentence: no line breaks, no semicolons, not a whole log.
+    said = " ".join(replica.why.replace(";", ",").split())
+    return f"{found}: {said[:_LONGEST_WHY]}" if said else found
 
 
 def start_deadline(replica: Replica, pool: PoolPolicy) -> datetime:

@@ -103,6 +103,8 @@ class Replica:
     """When a starting replica is given up, or a draining one is stopped regardless."""
     want: Want | None = None
     """What it was last asked to be, where known: a command counts before the host has shown it."""
+    why: str = ""
+    """What the host says of its state, in words."""
     signals: Mapping[SignalName, Signal] = field(default_factory=dict)
 
     def signal(self, name: SignalName) -> Signal:

@@ -32,6 +32,8 @@ class PoolMemory:
     """Failures in a row; a replica that is ready after the last one sets it back to 0."""
     counted: tuple[ReplicaId, ...] = ()
     """Replicas still in sight whose failure has been counted, so that none is counted twice."""
+    failed_why: str = ""
+    """What was the matter with the replica that failed last, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def memory_json(memory: Memory) -> Json:
                 "next_serial": pool.next_serial,
                 "failed_until": _text(pool.failed_until),
                 "failures": pool.failures,
+                "failed_why": pool.failed_why,
                 "counted": list(pool.counted),
             }
             for name, pool in memory.pools.items()
@@ -83,6 +84,7 @@ def memory_from(data: Json) -> Memory | None:
                 next_serial=pool["next_serial"],
                 failed_until=_moment(pool["failed_until"]),
                 failures=pool["failures"],
+                failed_why=pool.get("failed_why", ""),
                 counted=tuple(map(ReplicaId, pool["counted"])),
             )
             for name, pool in data["pools"].items()
