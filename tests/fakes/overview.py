@@ -25,6 +25,10 @@ from tidegate.model.policy import Mode
 from tidegate.model.reading import Gap, HostName, Missing
 from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
 
+SEEN = "chat has 46 requests in flight on 2 ready replicas (1 silent: stale; taken as at target) and needs 5 at 10 each"
+HOSTILE = "46 requests in flight at 10 a replica need 5 replicas; <b>2</b> are there."
+"""A sentence that no version of ours writes, with markup in it."""
+
 
 def overview(now: datetime) -> Overview:
     """The whole of it at `now`."""
@@ -35,6 +39,7 @@ def overview(now: datetime) -> Overview:
         epoch=7,
         mode=Mode.ACT,
         currency="USD",
+        view_window=timedelta(seconds=60),
         pools=(_base(now), _burst(now)),
         replicas=_replicas(now),
         hosts=_hosts(now),
@@ -69,6 +74,7 @@ def _base(now: datetime) -> PoolOverview:
         starting=0,
         leaving=0,
         target=1,
+        gpus=1,
         running=12.0,
         queue_depth=34.0,
         gpu_utilization=0.934,
@@ -82,22 +88,33 @@ def _base(now: datetime) -> PoolOverview:
         e2e_p99_seconds=12.4,
         cost_per_million_tokens=0.0282,
     )
-    decision = _decision(BASE, now - timedelta(seconds=4), current=1, target=1, limits=(Limit.MAX,))
+    reason = f"{SEEN}; base stays at 1 (max allows no more)."
+    decision = _decision(BASE, now - timedelta(seconds=4), current=1, target=1, limits=(Limit.MAX,), reason=reason)
     return PoolOverview(
         fleet_policy().pools[BASE], figures, {"queue_depth": "1 of 2 replicas missing (stale)"}, decision
     )
 
 
 def _burst(now: datetime) -> PoolOverview:
-    figures = PoolFigures(at=now, pool=BURST, service=CHAT, ready=1, starting=1, leaving=1, target=3, queue_depth=0.0)
+    figures = PoolFigures(
+        at=now, pool=BURST, service=CHAT, ready=1, starting=1, leaving=1, target=3, gpus=2, queue_depth=0.0
+    )
     gaps = {"kv_cache_hit_rate": "no_traffic", "ttft_p95_seconds": "one_scrape", "gpu_utilization": "unreachable"}
     decision = _decision(
-        BURST, now - timedelta(seconds=4), current=2, target=3, limits=(Limit.COOLDOWN, Limit.MISSING_DATA)
+        BURST,
+        now - timedelta(seconds=4),
+        current=2,
+        target=3,
+        limits=(Limit.COOLDOWN, Limit.MISSING_DATA),
+        reason=f"{SEEN}; burst grows from 2 to 3 (the cooldown of the last change, until 12:01:30 UTC; missing data "
+        "never scales in).",
     )
     return PoolOverview(fleet_policy().pools[BURST], figures, gaps, decision)
 
 
-def _decision(pool: PoolName, at: datetime, *, current: int, target: int, limits: tuple[Limit, ...] = ()) -> Decision:
+def _decision(
+    pool: PoolName, at: datetime, *, current: int, target: int, limits: tuple[Limit, ...] = (), reason: str = HOSTILE
+) -> Decision:
     return Decision(
         pool=pool,
         at=at,
@@ -107,7 +124,7 @@ def _decision(pool: PoolName, at: datetime, *, current: int, target: int, limits
         leaving=0,
         wanted=5,
         target=target,
-        reason="46 requests in flight at 10 a replica need 5 replicas; <b>2</b> are there.",
+        reason=reason,
         limits=limits,
         signals=(
             UsedSignal("base-1", "queue_depth", Value(34.0, timedelta(seconds=4))),
@@ -176,7 +193,7 @@ def _costs(now: datetime) -> CostsOverview:
             service="chat" if pool else "",
             state=CostState.ESTIMATED,
             currency="USD",
-            gpu_hours=Decimal("1.5"),
+            gpu_hours=Decimal("1.5" if pool else "3"),
             amount=Decimal(amount) if amount else None,
             tokens=Decimal(tokens) if tokens else None,
             per_million=Decimal(million) if million else None,

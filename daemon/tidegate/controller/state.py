@@ -48,6 +48,7 @@ class State:
             self._overview,
             mode=self._current.settings.fleet.mode,
             currency=self._current.settings.currency,
+            view_window=self._current.settings.controller.view_window,
             decisions=tuple(self.changes),
             alerts=tuple(self.alerts),
             cost=self.cost,

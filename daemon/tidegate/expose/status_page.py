@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tidegate.expose.amounts import ago, clock_text, count_text, figure_text, money_text, span_text
-from tidegate.expose.words import LANGUAGES, Words, choose_language
+from tidegate.expose.chinese import chinese
+from tidegate.expose.headline import tiles
+from tidegate.expose.words import LANGUAGES, Words
 from tidegate.model.decision import UsedSignal
-from tidegate.model.fleet import LEAVING_STATES, STARTING_STATES, Idle, ReplicaState, Value
-from tidegate.model.overview import Overview, PoolOverview
+from tidegate.model.fleet import LEAVING_STATES, STARTING_STATES, Idle, PoolKind, PoolName, ReplicaState, Value
+from tidegate.model.overview import CostOverview, Overview, PoolOverview
 from tidegate.model.reading import Missing
 
 REFRESH_SECONDS = 10
@@ -45,9 +48,29 @@ class FigureRow:
     """What makes a value incomplete, or its state."""
 
 
-def render(overview: Overview, now: datetime, ready: tuple[bool, str], language: str) -> str:
-    """The whole page in the language, at `now`."""
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """One line of the cost table."""
+
+    label: str
+    kind: str
+    line: CostOverview
+    price: Decimal | None
+    """Per GPU hour; of several pools their mean. None when the amount is not known or nothing was held."""
+    sum: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """True when money was spent and no token served."""
+        return self.line.tokens == 0
+
+
+def render(
+    overview: Overview, now: datetime, ready: tuple[bool, str], language: str, refresh_seconds: int = REFRESH_SECONDS
+) -> str:
+    """The whole page in the language, at `now`; it asks for itself again after `refresh_seconds`, with 0 never."""
     words = Words(language)
+    said = chinese if language == "zh" else str
     page = _environment().get_template("status.html")
     return page.render(
         o=overview,
@@ -55,7 +78,10 @@ def render(overview: Overview, now: datetime, ready: tuple[bool, str], language:
         now=now,
         ready=ready[0],
         ready_why=ready[1],
-        refresh=REFRESH_SECONDS,
+        refresh=refresh_seconds,
+        hold="" if refresh_seconds else "&hold=true",
+        said=said,
+        tiles=tiles(overview, words),
         languages=LANGUAGES,
         ago=lambda moment: ago(moment, now, words),
         clock=clock_text,
@@ -64,15 +90,10 @@ def render(overview: Overview, now: datetime, ready: tuple[bool, str], language:
         span=lambda span: span_text(span, words),
         figures=lambda pool: figure_rows(pool, overview.currency, words),
         boxes=boxes,
-        cost_lines=[*overview.cost.pools, overview.cost.burst, overview.cost.total] if overview.cost else [],
+        cost_rows=cost_rows(overview, words),
         signal=lambda used: signal_text(used, words),
         states=lambda pool: state_counts(pool, overview, words),
     )
-
-
-def page(overview: Overview, now: datetime, ready: tuple[bool, str], asked: str | None, accept_language: str) -> str:
-    """The page in the language asked for, or the browser's."""
-    return render(overview, now, ready, choose_language(asked, accept_language))
 
 
 @cache
@@ -86,13 +107,38 @@ def _environment() -> Environment:
     )
 
 
+def cost_rows(overview: Overview, words: Words) -> list[CostRow]:
+    """Each pool, then all together, then the burst pools alone where there is not just one."""
+    if overview.cost is None:
+        return []
+    kinds = {pool.policy.name: pool.policy.kind for pool in overview.pools}
+    rows = [
+        CostRow(
+            line.pool,
+            words(f"kind.{kinds[name]}") if (name := PoolName(line.pool)) in kinds else "",
+            line,
+            _price(line),
+        )
+        for line in overview.cost.pools
+    ]
+    total, burst = overview.cost.total, overview.cost.burst
+    rows.append(CostRow(words("all_pools"), "", total, _price(total), sum=True))
+    if list(kinds.values()).count(PoolKind.BURST) != 1:
+        rows.append(CostRow(words("of_which_burst"), "", burst, _price(burst), sum=True))
+    return rows
+
+
+def _price(line: CostOverview) -> Decimal | None:
+    return line.amount / line.gpu_hours if line.amount is not None and line.gpu_hours else None
+
+
 def figure_rows(pool: PoolOverview, currency: str, words: Words) -> list[FigureRow]:
     """The pool's figures in the page's order; an absent one says why."""
     rows = []
     for name in _FIGURES:
         value: float | None = getattr(pool.figures, name)
-        gap = words.phrase(pool.gaps.get(name, "not_reported"))
-        note = words.phrase(pool.gaps[name]) if name in pool.gaps else ""
+        gap = _gap_text(pool.gaps.get(name, "not_reported"), words)
+        note = gap if name in pool.gaps else ""
         if name == "cost_per_million_tokens":
             note = words("estimated")
         label = words(f"figure.{name}")
@@ -101,6 +147,12 @@ def figure_rows(pool: PoolOverview, currency: str, words: Words) -> list[FigureR
         else:
             rows.append(FigureRow(label, figure_text(name, value, currency), "", note))
     return rows
+
+
+def _gap_text(gap: str, words: Words) -> str:
+    """A reason in words: one of the program's terms, or a sentence about several replicas."""
+    known = words.phrase(gap)
+    return chinese(gap) if words.language == "zh" and known == gap.replace("_", " ") else known
 
 
 def boxes(pool: PoolOverview) -> list[str]:

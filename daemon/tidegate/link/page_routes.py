@@ -12,7 +12,7 @@ from tidegate.model.overview import Overview
 
 _SECURE = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
@@ -21,8 +21,8 @@ _SECURE = {
 class Pages(Protocol):
     """Renders; wiring gives the real ones of `expose/`."""
 
-    def status(self, overview: Overview, accept_language: str, language: str | None) -> str:
-        """The status page as HTML, in the language asked for."""
+    def status(self, overview: Overview, accept_language: str, language: str | None, *, hold: bool) -> str:
+        """The status page as HTML, in the language asked for; held still or asking for itself again."""
         ...
 
     def metrics(self, overview: Overview, accept: str) -> tuple[bytes, str]:
@@ -36,9 +36,10 @@ def add_page_routes(app: FastAPI, api: ControllerApi, pages: Pages) -> None:
     @app.get("/", include_in_schema=False)
     def status_page(
         lang: Annotated[str | None, Query(max_length=20)] = None,
+        hold: Annotated[bool, Query()] = False,  # noqa: FBT002 - a query parameter
         accept_language: Annotated[str, Header()] = "",
     ) -> HTMLResponse:
-        return HTMLResponse(pages.status(api.overview(), accept_language[:200], lang), headers=_SECURE)
+        return HTMLResponse(pages.status(api.overview(), accept_language[:200], lang, hold=hold), headers=_SECURE)
 
     @app.get("/metrics", include_in_schema=False)
     def metrics(accept: Annotated[str, Header()] = "") -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from tidegate.model.alert import AlertState
@@ -138,6 +138,8 @@ class Overview:
     decisions: tuple[DecisionRecord, ...] = ()
     """The last ones that changed something or were bound, newest first."""
     alerts: tuple[AlertState, ...] = ()
+    view_window: timedelta | None = None
+    """What rates, ratios and quantiles are taken over."""
     cost: CostsOverview | None = None
     """Over the trailing hour of whole five-minute buckets; None before it was first worked out."""
     notes: tuple[str, ...] = ()

@@ -1,0 +1,109 @@
+"""Sentences that the program writes in English, in Chinese: reasons of decisions, gaps, notes on cost, readiness. Pure.
+
+The English sentence is the record: it is stored, logged and answered by the API. What this table does not know stays
+English, so a new sentence is readable at once and translated later; a test finds it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tidegate.expose.words import Words
+
+_NESTED = frozenset({"because", "move", "holds", "replicas", "need", "why", "gaps"})
+"""Groups that are clauses themselves."""
+_WORDS = Words("zh")
+
+_CLAUSES = [
+    # a decision: what was seen; what follows; what holds it
+    (r"(?P<because>.+); (?P<move>\S+ (?:stays|grows|shrinks) [^(;]+)\.", "{because}；{move}。"),
+    (
+        r"(?P<because>.+); (?P<move>\S+ (?:stays|grows|shrinks) [^(;]+) \((?P<holds>.+)\)\.",
+        "{because}；{move}（{holds}）。",
+    ),
+    (r"(?P<pool>\S+) stays at (?P<n>\d+)", "{pool} 保持 {n}"),
+    (r"(?P<pool>\S+) grows from (?P<n>\d+) to (?P<m>\d+)", "{pool} 从 {n} 扩到 {m}"),
+    (r"(?P<pool>\S+) shrinks from (?P<n>\d+) to (?P<m>\d+)", "{pool} 从 {n} 缩到 {m}"),
+    # what was seen
+    (r"(?P<s>\S+) has no replica and so no load to read", "{s} 没有副本，因此没有负载可读"),
+    (
+        r"(?P<s>\S+) has no ready replica to read a load from and (?P<n>\d+) starting",
+        "{s} 没有就绪副本可读取负载，{n} 个正在启动",
+    ),
+    (
+        r"(?P<s>\S+) has (?P<x>\S+) requests in flight on (?P<replicas>.+) and (?P<need>needs .+|keeps its last one)",
+        "{s} 有 {x} 个在途请求，{replicas}，{need}",
+    ),
+    (
+        r"mean GPU utilisation of (?P<s>\S+) is (?P<x>\S+) on (?P<replicas>.+?), (?P<why>\w+ \d+%.*): (?P<n>.+) needed",
+        "{s} 的平均 GPU 利用率为 {x}，{replicas}，{why}：需要 {n} 个",
+    ),
+    (r"(?P<n>\d+) ready replicas?", "{n} 个就绪副本"),
+    (
+        r"(?P<n>\d+) ready replicas? \((?P<k>\d+) silent: (?P<gaps>.+); taken as at target\)",
+        "{n} 个就绪副本（{k} 个无数据：{gaps}；按目标负载计）",
+    ),
+    (r"needs (?P<n>\d+) at (?P<x>\S+) each", "按每副本 {x} 个需要 {n} 个"),
+    (r"keeps its last one", "保留最后一个"),
+    (r"between (?P<x>\S+) and (?P<y>\S+)", "介于 {x} 与 {y} 之间"),
+    (r"above (?P<x>\S+)", "高于 {x}"),
+    (r"above (?P<x>\S+), and (?P<y>\S+) once all (?P<n>\d+) are ready", "高于 {x}，{n} 个全部就绪后为 {y}"),
+    (r"below (?P<x>\S+)", "低于 {x}"),
+    (r"below (?P<x>\S+), and the last replica stays", "低于 {x}，保留最后一个副本"),
+    (
+        r"below (?P<x>\S+), but (?P<y>\S+) on one replica less would be above (?P<z>\S+)",
+        "低于 {x}，但少一个副本时为 {y}，将高于 {z}",
+    ),
+    # what holds it
+    (r"(?P<why>.+), until (?P<t>\S+) UTC", "{why}，至 {t} UTC"),
+    (r"min allows no less", "已到下限"),
+    (r"max allows no more", "已到上限"),
+    (r"the cooldown of the last change", "上次变更后的冷却时间"),
+    (r"more was wanted within the scale-in window", "缩容窗口内曾需要更多"),
+    (r"missing data never scales in", "数据缺失时不缩容"),
+    (r"the controller has not observed for long enough to scale in", "控制器观察时间不足，暂不缩容"),
+    (r"no free place for another replica", "没有空闲位置放置新副本"),
+    (r"the rest is not managed here and is never stopped", "其余副本不归此处管理，从不停止"),
+    (r"the base pool fills first", "先填满基础池"),
+    (r"the last start failed", "上次启动失败"),
+    (r"the mode lets nothing be done", "当前模式不执行任何操作"),
+    # why a figure is missing or incomplete
+    (r"no replica serves", "没有副本在服务"),
+    (r"(?P<k>\d+) of (?P<n>\d+) replicas missing \((?P<gaps>.+)\)", "{n} 个副本中 {k} 个缺失（{gaps}）"),
+    (r"(?P<k>\d+) of (?P<n>\d+) replicas left out \(other buckets\)", "{n} 个副本中 {k} 个未计入（直方图分桶不同）"),
+    # notes on cost
+    (r"(?P<n>\d+) buckets without a usable token count are left out", "{n} 个时段没有可用的 token 计数，未计入"),
+    (
+        r"(?P<n>\S+) GPU hours have no price: set price_per_gpu_hour of the pool",
+        "{n} GPU 小时没有价格：请设置资源池的 price_per_gpu_hour",
+    ),
+    (r"(?P<n>.+) are never added", "{n} 不能相加"),
+    (
+        r"(?P<n>\d+) five-minute buckets with GPUs held have no token data \(not reported, or still starting\)",
+        "{n} 个五分钟时段占用了 GPU 但没有 token 数据（未上报或仍在启动）",
+    ),
+    (r"no token was served: the whole cost is idle", "没有产生 token：全部为空闲成本"),
+    # readiness
+    (r"starting: no tick has gone through yet", "启动中：尚无一次成功的轮询"),
+    (r"no tick has gone through yet(?P<rest>(?:: .*)?)", "尚无一次成功的轮询{rest}"),
+    (r"the last tick went through (?P<n>\d+) s ago(?P<rest>(?:: .*)?)", "上次成功的轮询在 {n} 秒前{rest}"),
+]
+_PATTERNS = [(re.compile(pattern, re.DOTALL), template) for pattern, template in _CLAUSES]
+
+
+def chinese(sentence: str) -> str:
+    """The sentence in Chinese, clause by clause; a clause that is not known stays as it is."""
+    for pattern, template in _PATTERNS:
+        if found := pattern.fullmatch(sentence):
+            return template.format(**{name: _inner(name, text) for name, text in found.groupdict().items()})
+    return sentence
+
+
+def _inner(name: str, text: str) -> str:
+    if name not in _NESTED:
+        return text
+    if name == "holds":
+        return "；".join(chinese(hold) for hold in text.split("; "))
+    if name == "gaps":
+        return "、".join(_WORDS.phrase(gap) for gap in text.split(", "))
+    return chinese(text)
