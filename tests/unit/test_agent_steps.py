@@ -9,7 +9,7 @@ from fakes.agent_parts import NOON, desired, reading, replica
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.agent.kept import Kept
+from tidegate.agent.desired_state import Kept
 from tidegate.agent.steps import Start, Step, Stop, accepted, in_flight, newer, observe, steps
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.reading import EngineName, EngineReading, EngineState

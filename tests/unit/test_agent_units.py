@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes.agent_parts import NOON, FakeUnits, ManualClock, desired, reading, replica
 
-from tidegate.agent.kept import Kept, KeptFile
+from tidegate.agent.desired_state import Kept, KeptFile
 from tidegate.agent.units import Manners, Replicas
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.reading import EngineName

@@ -11,7 +11,7 @@ import pytest
 from fakes.agent_parts import NOON, FakeLink, FakeUnits, ManualClock, desired, layout, replica, report
 from structlog.testing import capture_logs
 
-from tidegate.agent.kept import KeptFile
+from tidegate.agent.desired_state import KeptFile
 from tidegate.agent.report import Listeners, Reporter
 from tidegate.agent.spool import Spool, SpoolLimits
 from tidegate.agent.units import Manners, Replicas

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes.store import FakeStore
 
-from tidegate.agent.kept import KeptFile
+from tidegate.agent.desired_state import KeptFile
 from tidegate.controller.first_token import ensure_operator_token
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import ConfigError, Permanent

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 import structlog
 
 from tidegate.agent.collect import Collector, Look, Pace
-from tidegate.agent.history import stall_after
 from tidegate.agent.packing import Around, host_state, in_view, pack, snapshot, uncarried
 from tidegate.agent.ports import ControllerLink, EngineTarget
 from tidegate.agent.report import DesiredPoll, Reporter
@@ -30,6 +29,10 @@ from tidegate.wire import HostState
 
 _log = structlog.get_logger()
 
+_COLLECT = "collect"
+_MISSED_COLLECTIONS = 6
+_HUNG_SECONDS = 30.0
+"""Real seconds beyond the missed collections until one is taken for hung: a busy machine is no hang."""
 _RECONCILE = timedelta(seconds=5)
 """How often the units are looked at when nothing new is wanted."""
 _PATIENCE = 1.5
@@ -90,11 +93,10 @@ class Agent:
         """What the last collection saw; None before the first."""
         return self._snapshot
 
-    def progressing(self) -> bool:
-        """True while collections are made: the watchdog is fed by it."""
-        shown, bound = self._snapshot, 2 * stall_after(self._course.pace.interval) + timedelta(seconds=30)
-        since = shown.collected_at if shown is not None else self._course.loaded_at
-        return self._clock.now() - since < bound
+    def collecting(self, loop: Loop) -> bool:
+        """True while the collections on this loop come to an end, well or not: the watchdog is fed by it."""
+        missed = self._clock.real_seconds(_MISSED_COLLECTIONS * self._course.pace.interval)
+        return loop.ended_within(_COLLECT, _HUNG_SECONDS + missed)
 
     def collect(self) -> None:
         """One collection: shown, spooled, and delivery woken."""
@@ -168,7 +170,7 @@ class Agent:
 
     def schedule_collections(self, loop: Loop) -> None:
         """Put the collections on the loop, or change their interval there."""
-        loop.every("collect", self._course.pace.interval, self.collect)
+        loop.every(_COLLECT, self._course.pace.interval, self.collect)
 
     def schedule(self, loop: Loop, control_loop: Loop) -> None:
         """Put the work on loops: what must end in order on `loop`, what may be left hanging on `control_loop`."""

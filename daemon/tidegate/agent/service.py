@@ -38,7 +38,7 @@ def serve(wired: Wired, load: Callable[[], AgentSettings], clock: Clock) -> None
     control_loop.every("processes", _really(_PROCESSES_SECONDS, clock), agent.look_around, timedelta(seconds=1))
     loop.start()
     control_loop.start()
-    lifecycle.watchdog(agent.progressing)
+    lifecycle.watchdog(lambda: agent.collecting(loop))
     _log.info("agent serves", port=wired.server.port)
     lifecycle.ready(f"metrics on port {wired.server.port}")
     lifecycle.wait()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tidegate.agent.kept import Kept, KeptReplica
+from tidegate.agent.desired_state import Kept, KeptReplica
 from tidegate.model.fleet import LEAVING_STATES, ReplicaState, Want
 from tidegate.model.reading import EngineName, EngineReading, EngineState, Gauge, Missing
 from tidegate.model.target import UnitStatus

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import structlog
 
-from tidegate.agent.kept import KeptFile, KeptReplica
+from tidegate.agent.desired_state import KeptFile, KeptReplica
 from tidegate.agent.ports import EngineTarget, Units, UnitStatus
 from tidegate.agent.steps import Readings, Start, Step, Stop, accepted, in_flight, newer, observe, steps
 from tidegate.model.fleet import ReplicaState

@@ -14,7 +14,7 @@ from tidegate.act.process_units import ProcessTemplate, ProcessUnits
 from tidegate.act.systemd_units import SystemdTemplate, SystemdUnits
 from tidegate.agent.collect import Collector, Pace
 from tidegate.agent.daemon import Agent, Control, Course
-from tidegate.agent.kept import KeptFile
+from tidegate.agent.desired_state import KeptFile
 from tidegate.agent.ports import EngineTarget, GpuReader
 from tidegate.agent.report import DesiredPoll, Listeners, Reporter
 from tidegate.agent.spool import Spool, SpoolLimits
