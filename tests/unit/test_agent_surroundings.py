@@ -181,6 +181,11 @@ def test_an_engine_that_restarts_still_holds_what_it_held(
     assert collected(collector, around, own).reading.engines[0].gpus is None
 
 
-def test_the_class_of_traffic_reaches_the_labels(collector: Collector, around: Surroundings) -> None:
-    look = collected(collector, around, target("load", traffic=TrafficClass.TEST))
-    assert snapshot(look, timedelta(minutes=1), Around()).engines[EngineName("load")].traffic is TrafficClass.TEST
+def test_test_traffic_is_labelled_for_prometheus_and_in_no_pool_for_the_controller(
+    collector: Collector, around: Surroundings
+) -> None:
+    look = collected(collector, around, target("load", pool="base", gpu_indices=(3,), traffic=TrafficClass.TEST))
+    shown = snapshot(look, timedelta(minutes=1), Around()).engines[EngineName("load")]
+    assert (shown.traffic, shown.pool) == (TrafficClass.TEST, "base")
+    (told,) = host_state(look, (), (0, 0), SpoolState()).engines
+    assert (told.pool, told.gpu_indices) == ("", [3])

@@ -18,6 +18,7 @@ from tidegate.model.series import SeriesKey, flatten, layout_id
 from tidegate.model.snapshot import AgentSnapshot, EngineLabels, LinkState, SourceState, SpoolState
 from tidegate.model.target import EngineSource
 from tidegate.model.vector import encode
+from tidegate.model.vocabulary import TrafficClass
 from tidegate.model.window import EngineWindow, engine_window
 from tidegate.wire import MAX_SERIES, EngineStatus, GpuState, HostState, Layout, ReplicaStatus, Report
 
@@ -150,7 +151,8 @@ def _engine(reading: EngineReading, target: EngineTarget) -> EngineStatus:
         url=seat.url,
         state=reading.state.value,
         kind=kind.value if kind else "",
-        pool=seat.pool,
+        # Test traffic enters no pool's figures and no cost; the GPUs are taken all the same.
+        pool=seat.pool if seat.traffic is TrafficClass.PRODUCTION else "",
         service=seat.service,
         model=_printable(reading.model or ""),
         gpus=seat.gpus,
