@@ -205,6 +205,46 @@ def test_sighup_reloads_on_the_main_thread_and_sigterm_ends_the_wait() -> None:
     assert life.stopping.is_set()
 
 
+@pytest.mark.parametrize(
+    ("journal", "said"),
+    [("1:2", '<3>event="reload failed" file=t.toml\n<3>    t.toml:1: a\n<3>    t.toml:2: b\n'), ("", None)],
+)
+def test_every_problem_of_a_file_stands_on_a_line_of_its_own(
+    journal: str, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty problems escaped into one line are read by nobody."""
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    if journal:
+        monkeypatch.setenv("JOURNAL_STREAM", journal)
+    out = io.StringIO()
+    log.configure("info", out)
+    try:
+        structlog.get_logger().error("reload failed", file="t.toml", error="t.toml:1: a\nt.toml:2: b")
+    finally:
+        structlog.reset_defaults()
+
+    assert out.getvalue() == said if said else out.getvalue().endswith("\n    t.toml:1: a\n    t.toml:2: b\n")
+
+
+def test_under_the_journal_a_traceback_is_readable_and_its_lines_carry_the_priority(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JOURNAL_STREAM", "1:2")
+    out = io.StringIO()
+    log.configure("info", out)
+    try:
+        int("no")
+    except ValueError as error:
+        structlog.get_logger().error("job failed", exc_info=error)
+    finally:
+        structlog.reset_defaults()
+
+    lines = out.getvalue().splitlines()
+    assert lines[:2] == ['<3>event="job failed"', "<3>    Traceback (most recent call last):"]
+    assert lines[-1].startswith("<3>    ValueError: ")
+    assert all(line.startswith("<3>") for line in lines)
+
+
 def test_under_the_journal_a_line_carries_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOURNAL_STREAM", "1:2")
     out = io.StringIO()

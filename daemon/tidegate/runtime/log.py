@@ -22,7 +22,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
     else:
         processors += [
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-            structlog.dev.ConsoleRenderer(colors=out.isatty()),
+            _Terminal(colors=out.isatty()),
         ]
     structlog.configure(
         processors=processors,
@@ -32,10 +32,28 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
     _quiet_libraries()
 
 
+class _Terminal:
+    """structlog's renderer, with the lines of a text of several below the event instead of escaped in one."""
+
+    def __init__(self, *, colors: bool) -> None:
+        self._render = structlog.dev.ConsoleRenderer(colors=colors)
+
+    def __call__(self, logger: WrappedLogger, name: str, event: EventDict) -> str:
+        below = _several_lines(event, but="exception")  # which structlog shows by itself, and in colour
+        return "\n".join((self._render(logger, name, event), *below))
+
+
+def _several_lines(event: EventDict, but: str = "") -> list[str]:
+    """Take texts of several lines (every problem of a configuration, a traceback) out of the event; their lines."""
+    names = [name for name, text in event.items() if isinstance(text, str) and "\n" in text and name != but]
+    return [f"    {line}" for name in names for line in event.pop(name).splitlines()]
+
+
 def _journal_line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
+    below = _several_lines(event)
     priority = _PRIORITIES.get(str(event.pop("level", "info")), 6)
     rendered = structlog.processors.LogfmtRenderer(key_order=["event"], bool_as_flag=False)(None, "", event)
-    lines = str(rendered).splitlines() or [""]
+    lines = [*(str(rendered).splitlines() or [""]), *below]
     return "\n".join(f"<{priority}>{line}" for line in lines)
 
 
