@@ -13,6 +13,7 @@ from tidegate.model.alert import AlertState, Notice
 from tidegate.store.codec import alert_from, alert_json, alert_of
 from tidegate.store.database import Database
 from tidegate.store.schema import alert, notice
+from tidegate.store.upsert import upsert
 
 
 class StoredAlerts:
@@ -30,10 +31,8 @@ class StoredAlerts:
     def save(self, states: Sequence[AlertState], notices: Sequence[Notice]) -> None:
         """Write states and enqueue notices, one transaction; a notice that is known already is not sent again."""
         with self._database.begin() as connection:
-            for state in states:
-                new = insert(alert).values(**_alert_row(state))
-                changing = {name: new.excluded[name] for name in _alert_row(state) if name != "fingerprint"}
-                connection.execute(new.on_conflict_do_update(index_elements=["fingerprint"], set_=changing))
+            if states:
+                connection.execute(upsert(alert, [_alert_row(state) for state in states]))
             if notices:
                 connection.execute(insert(notice).on_conflict_do_nothing(), [_notice_row(item) for item in notices])
 

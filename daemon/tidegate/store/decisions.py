@@ -18,7 +18,9 @@ from tidegate.model.policy import Mode
 from tidegate.model.records import DecisionRecord, Outcome, PoolFigures
 from tidegate.store.codec import memory_from, memory_json, signal_from, signal_json
 from tidegate.store.database import Database
-from tidegate.store.schema import action, decision, memory, pool_figure
+from tidegate.store.schema import action, decision, pool_figure
+from tidegate.store.schema import memory as kept_memory
+from tidegate.store.upsert import upsert
 
 _log = structlog.get_logger()
 
@@ -52,14 +54,14 @@ class StoredDecisions:
                     update(action).where(action.c.id == bindparam("number")).values(outcome=bindparam("said")),
                     [{"number": item.action_id, "said": item.outcome} for item in outcomes],
                 )
-            _keep_memory(connection, memory)
+            connection.execute(upsert(kept_memory, [{"one": True, "memory": memory_json(memory)}]))
             if figures:
-                _keep_figures(connection, figures)
+                connection.execute(upsert(pool_figure, [asdict(item) for item in figures]))
 
     def memory(self) -> Memory:
         """What was settled last; an empty Memory at first, or when another version wrote it."""
         with self._database.begin() as connection:
-            data = connection.execute(select(memory.c.memory)).scalar_one_or_none()
+            data = connection.execute(select(kept_memory.c.memory)).scalar_one_or_none()
         if data is None:
             return Memory()
         kept = memory_from(data)
@@ -121,16 +123,3 @@ def _record_action(connection: Connection, at: datetime, item: Action) -> int:
     # An update that changes nothing: `do nothing` would not answer the id of the row that is there.
     again = new.on_conflict_do_update(index_elements=["at", "kind", "replica"], set_={"reason": new.excluded.reason})
     return int(connection.execute(again.returning(action.c.id)).scalar_one())
-
-
-def _keep_memory(connection: Connection, kept: Memory) -> None:
-    data = memory_json(kept)
-    new = insert(memory).values(one=True, memory=data)
-    connection.execute(new.on_conflict_do_update(index_elements=["one"], set_={"memory": data}))
-
-
-def _keep_figures(connection: Connection, figures: Sequence[PoolFigures]) -> None:
-    rows = [asdict(item) for item in figures]
-    new = insert(pool_figure).values(rows)
-    changing = {name: new.excluded[name] for name in rows[0] if name not in ("at", "pool")}
-    connection.execute(new.on_conflict_do_update(index_elements=["at", "pool"], set_=changing))

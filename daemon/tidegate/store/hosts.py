@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from tidegate.model.reading import HostName
 from tidegate.store.database import Database
 from tidegate.store.schema import account, engine, host
+from tidegate.store.upsert import upsert
 from tidegate.wire import EngineStatus, HostRecord, HostState
 
 _IS_NEW: ColumnElement[bool] = literal_column("xmax = 0", Boolean).label("is_new")
@@ -90,11 +91,8 @@ def _keep_engines(connection: Connection, name: HostName, engines: Sequence[Engi
         for item in engines
         if item.pool
     }
-    if not rows:
-        return
-    new = insert(engine).values([rows[key] for key in sorted(rows)])
-    changing = {key: new.excluded[key] for key in rows[min(rows)] if key not in ("host", "name", "first_seen")}
-    connection.execute(new.on_conflict_do_update(index_elements=["host", "name"], set_=changing))
+    if rows:
+        connection.execute(upsert(engine, [rows[key] for key in sorted(rows)], keep=["first_seen"]))
 
 
 class StoredUsers:

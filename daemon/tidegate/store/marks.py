@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, delete, select
-from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.reading import HostName
 from tidegate.store.schema import dirty_bucket
+from tidegate.store.upsert import upsert
 
 
 def mark(connection: Connection, host: HostName, buckets: Collection[datetime]) -> None:
@@ -26,12 +26,9 @@ def postpone(connection: Connection, host: HostName, until: Mapping[datetime, da
 
 
 def _put(connection: Connection, host: HostName, moments: Mapping[datetime, datetime | None]) -> None:
-    if not moments:
-        return
     rows = [{"host": host, "bucket": bucket, "not_before": moments[bucket]} for bucket in sorted(moments)]
-    new = insert(dirty_bucket).values(rows)
-    changing = {"not_before": new.excluded.not_before}
-    connection.execute(new.on_conflict_do_update(index_elements=["host", "bucket"], set_=changing))
+    if rows:
+        connection.execute(upsert(dirty_bucket, rows))
 
 
 def unmark(connection: Connection, host: HostName, buckets: Collection[datetime]) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, String, func, select, true
-from sqlalchemy.dialects.postgresql import array, insert
+from sqlalchemy.dialects.postgresql import array
 
 from tidegate.model.reading import Counter, EngineName, HostName, HostReading, Rank
 from tidegate.model.usage import BUCKET
@@ -15,6 +15,7 @@ from tidegate.store.buckets import COUNTERS, Border, EngineBucket, Tail
 from tidegate.store.layouts import Layouts
 from tidegate.store.samples import counter_readings
 from tidegate.store.schema import report, usage
+from tidegate.store.upsert import upsert
 
 
 class Shares:
@@ -74,9 +75,7 @@ class Shares:
         if not shares:
             return
         rows = [self._row(bucket, name, share, owners.get(name, "")) for name, share in sorted(shares.items())]
-        new = insert(usage).values(rows)
-        changing = {key: new.excluded[key] for key in rows[0] if key not in ("bucket", "host", "engine")}
-        self._connection.execute(new.on_conflict_do_update(index_elements=["bucket", "host", "engine"], set_=changing))
+        self._connection.execute(upsert(usage, rows))
 
     def _row(self, bucket: datetime, name: EngineName, share: EngineBucket, pool: str) -> dict[str, Any]:
         increases = {counter.value: share.increases.get(counter) for counter in COUNTERS}
