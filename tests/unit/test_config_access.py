@@ -169,3 +169,9 @@ def test_without_any_token_the_remedy_is_told() -> None:
     for variables in ({}, {"CREDENTIALS_DIRECTORY": "/c"}):
         (found,) = complaints(CONTROLLED, FakeSecrets(variables=variables))
         assert found.startswith("1: agent.token_file: is required and missing: the controller asks every host")
+
+
+def test_the_page_names_every_kind_of_engine() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "configure.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| `kind` | auto |")]
+    assert [kind for kind in EngineKind if f"`{kind}`" not in row] == []
