@@ -48,12 +48,15 @@ def landing(snapshot: AgentSnapshot | None, unready: str = "") -> str:
         _agent_line(snapshot),
         "<h2>Engines 推理引擎</h2>",
         _engines(snapshot) if reading.engines else "<p class=dim>No engine is configured or running here.</p>",
-        "<h2>GPUs</h2>",
+        "<h2>GPUs 显卡</h2>",
         _gpus(reading.gpus),
     ]
     if snapshot.replicas:
         states = sorted(snapshot.replicas.items())
-        parts += ["<h2>Replicas 副本</h2>", _table(("replica", "state"), ([_text(r), _text(s)] for r, s in states))]
+        parts += [
+            "<h2>Replicas 副本</h2>",
+            _table(("replica 副本", "state 状态"), ([_text(r), _text(s)] for r, s in states)),
+        ]
     return _page(f"Tidegate agent on {reading.host}", snapshot.version, parts)
 
 
@@ -62,7 +65,8 @@ def _page(title: str, version: str, parts: Iterable[str]) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="15">'
         f"<style>{_STYLE}</style></head><body><h1>{escape(title)} <small>{escape(version)}</small></h1>"
-        '<nav><a href="/metrics">metrics 指标</a><a href="/-/healthy">healthy</a><a href="/-/ready">ready</a></nav>'
+        '<nav><a href="/metrics">metrics 指标</a><a href="/-/healthy">healthy 存活</a>'
+        '<a href="/-/ready">ready 就绪</a></nav>'
         f"{''.join(parts)}</body></html>\n"
     )
 
@@ -88,8 +92,8 @@ def _agent_line(snapshot: AgentSnapshot) -> str:
 
 
 def _engines(snapshot: AgentSnapshot) -> str:
-    head = ("engine", "pool", "state 状态", "#queue 排队", "#running", "#KV use", "#hit rate 命中率", "#tokens/GPU/s",
-            "#TTFT p95", "notes")  # fmt: skip
+    head = ("engine 引擎", "pool 池", "state 状态", "#queue 排队", "#running 运行", "#KV use 占用", "#hit rate 命中率",
+            "#tokens/GPU/s", "#TTFT p95", "notes 备注")  # fmt: skip
     return _table(head, (_engine_row(snapshot, reading) for reading in snapshot.reading.engines))
 
 
@@ -125,7 +129,8 @@ def _gpus(survey: GpuSurvey) -> str:
     if not survey.gpus:
         return "<p class=dim>The driver lists no GPU.</p>"
     driver = f"<p class=dim>Driver {escape(survey.driver)}</p>" if survey.driver else ""
-    head = ("#index", "GPU", "state 状态", "#utilisation 利用率", "#memory 显存", "#of", "#power 功率", "#temperature")
+    head = ("#index", "GPU", "state 状态", "#utilisation 利用率", "#memory 显存", "#of 总量", "#power 功率",
+            "#temperature 温度")  # fmt: skip
     return driver + _table(head, map(_gpu_row, survey.gpus))
 
 
