@@ -445,6 +445,7 @@ def test_a_command_that_is_too_large_or_malformed_is_refused(server: Server) -> 
 
     assert large.status_code == 413
     assert wrong.status_code == 422
+    assert server.world.state.counts.tally().reports == {}, "it is no report"
 
 
 # --- pages

@@ -27,7 +27,7 @@ def test_a_body_that_trickles_in_for_ever_is_refused() -> None:
 
     async def send(_message: Any) -> None: ...
 
-    limited = BodyLimit(application, on_too_large=lambda: None, seconds=0.1)
+    limited = BodyLimit(application, on_report_too_large=lambda: None, seconds=0.1)
     with pytest.raises(Refused) as refused:
         asyncio.run(limited(dict(SCOPE), trickle, send))
     assert refused.value.status == 408

@@ -120,7 +120,7 @@ def test_usage_becomes_cost_and_a_drop_of_the_hit_rate_is_told_once_and_resolved
             made.roll_up()
             made.evaluate_alerts()
             made.notify()
-            made.read_log()
+            made.read_changes()
         return number
 
     number = work(1, 70, 0.6)

@@ -46,7 +46,7 @@ class Jobs:
         loop.every("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
         loop.every("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
         loop.every("notify", settings.notify_interval, self.notify)
-        loop.every("log", settings.tick, self.read_log)
+        loop.every("changes", settings.tick, self.read_changes)
         loop.every("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
 
     def roll_up(self) -> None:
@@ -78,7 +78,7 @@ class Jobs:
         """Deliver what is due."""
         self.delivery.run(self.clock.now())
 
-    def read_log(self) -> None:
+    def read_changes(self) -> None:
         """Fetch the last decisions that did something, for the page."""
         self.state.changes = self.decisions.latest(SHOWN_CHANGES, changes_only=True)
 

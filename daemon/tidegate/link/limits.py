@@ -23,22 +23,27 @@ BODY_SECONDS = 30.0
 class BodyLimit:
     """ASGI middleware: caps the body by path and the time that it takes, before anything parses it."""
 
-    def __init__(self, app: App, on_too_large: Callable[[], None], seconds: float = BODY_SECONDS) -> None:
-        self._app, self._on_too_large, self._seconds = app, on_too_large, seconds
+    def __init__(self, app: App, on_report_too_large: Callable[[], None], seconds: float = BODY_SECONDS) -> None:
+        self._app, self._on_report_too_large, self._seconds = app, on_report_too_large, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; answers 413 to a declared excess and 415 to a compressed body by itself."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        cap = MAX_BODY_BYTES if scope["path"] == "/v1/report" else SMALL_BODY_BYTES
+        is_report = scope["path"] == "/v1/report"
+        cap, too_large = (MAX_BODY_BYTES, self._on_report_too_large) if is_report else (SMALL_BODY_BYTES, _not_counted)
         refused = _check_headers(dict(scope["headers"]), cap)
         if refused is None:
-            await self._app(scope, _Capped(receive, cap, self._seconds, self._on_too_large), send)
+            await self._app(scope, _Capped(receive, cap, self._seconds, too_large), send)
             return
         if refused.status == 413:
-            self._on_too_large()
+            too_large()
         await _answer(send, refused)
+
+
+def _not_counted() -> None:
+    """A command that is too large is told so, and is no report."""
 
 
 class _Capped:

@@ -47,7 +47,7 @@ def build_app(api: ControllerApi, pages: Pages, bell: Bell) -> App:
     add_operator_routes(app, api)
     add_page_routes(app, api, pages)
     app.openapi = _describe(app)  # type: ignore[method-assign] # FastAPI's documented way to extend it
-    return BodyLimit(app, on_too_large=lambda: api.refused("too_large"))
+    return BodyLimit(app, on_report_too_large=lambda: api.refused("too_large"))
 
 
 def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
