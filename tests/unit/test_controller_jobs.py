@@ -23,6 +23,7 @@ from fakes.controller_world import (
     record,
 )
 from fakes.store import FakeStore
+from structlog.testing import capture_logs
 
 from tidegate.config.settings import Settings
 from tidegate.controller.costs import trailing_hour
@@ -131,13 +132,34 @@ def test_usage_becomes_cost_and_a_drop_of_the_hit_rate_is_told_once_and_resolved
     assert (line.pool, line.currency, line.per_million is not None) == ("base", "USD", True)
     assert world.state.costs[BASE] == line.per_million
 
-    number = work(number, 20, 0.1)
+    with capture_logs() as said:
+        number = work(number, 20, 0.1)
+    assert [line["phase"] for line in said if line["event"] == "alert"] == ["firing"]
     assert [(notice.channel, notice.alert.phase) for notice in heard.notices] == [("ops", AlertPhase.FIRING)]
     assert world.state.overview().alerts[0].phase is AlertPhase.FIRING
 
     work(number, 30, 0.6)
     assert [notice.alert.phase for notice in heard.notices] == [AlertPhase.FIRING, AlertPhase.RESOLVED]
     assert world.state.counts.tally().notices == {("ops", "delivered"): 2}
+
+
+@pytest.mark.parametrize("channels", [(), ("ops", "pager")])
+def test_an_alert_is_in_the_log_once_whoever_is_told(channels: tuple[str, ...]) -> None:
+    """Without a channel the log is the only one who hears of it."""
+    world, number = World(ManualClock(NOON)), 1
+    world.settings = replace(world.settings, alerts=(replace(RULE, channels=channels),))
+    world.current.reload(NOON)
+    world.enroll(H1)
+    made = jobs(world, Heard())
+
+    with capture_logs() as said:
+        for hit_rate in (*[0.6] * 14, *[0.1] * 4):
+            number = serve(world, 5, hit_rate, number)
+            world.run()
+            made.roll_up()
+            made.evaluate_alerts()
+
+    assert [line["phase"] for line in said if line["event"] == "alert"] == ["firing"]
 
 
 def test_the_trailing_hour_is_made_of_whole_buckets() -> None:

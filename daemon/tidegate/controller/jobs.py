@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -14,6 +15,7 @@ from tidegate.controller.delivery import Delivery
 from tidegate.controller.ports import Alerts, Decisions, Retention, Usage
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
+from tidegate.model.alert import AlertPhase, AlertState
 from tidegate.model.fleet import PoolName
 from tidegate.model.overview import CostOverview
 from tidegate.model.reading import Gap, Missing
@@ -24,6 +26,7 @@ _log = structlog.get_logger()
 
 SHOWN_CHANGES = 20
 PRUNE_EVERY = timedelta(hours=1)
+_SAID = frozenset({AlertPhase.FIRING, AlertPhase.RESOLVED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,7 @@ class Jobs:
             changed = [state for state in after if known.get(state.fingerprint) != state]
             if changed or notices:
                 self.alerts.save(changed, notices)
-            for notice in notices:
-                _log.info("alert", phase=notice.alert.phase.value, rule=notice.alert.rule, **notice.alert.annotations)
+            _log_turns(changed, known)
             states = after
         self.state.alerts = states
 
@@ -88,6 +90,14 @@ class Jobs:
         pruned = self.retention.prune(self.clock.now(), settings.retention, settings.history)
         if pruned.days or pruned.rows:
             _log.info("old data dropped", days=list(pruned.days), rows=pruned.rows)
+
+
+def _log_turns(changed: Sequence[AlertState], known: Mapping[str, AlertState]) -> None:
+    """One line for each alert that fires or resolves, whether it has channels or not."""
+    for state in changed:
+        before = known.get(state.fingerprint)
+        if state.phase in _SAID and (before is None or before.phase is not state.phase):
+            _log.warning("alert", phase=state.phase.value, rule=state.rule, **state.annotations)
 
 
 def _per_million(line: CostOverview) -> Decimal | Missing:
