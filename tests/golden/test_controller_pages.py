@@ -70,7 +70,7 @@ def test_every_figure_has_a_value_or_a_reason_and_cost_is_marked_estimated() -> 
 
     assert page.count("<dt>") == page.count("<dd") == 24
     assert "missing: no traffic" in page
-    assert '0.028 USD <small class="dim">estimated</small>' in page
+    assert '≤ 0.028 USD <small class="dim">estimated, last hour</small>' in page
     assert "1 of 2 replicas missing (stale)" in page
 
 

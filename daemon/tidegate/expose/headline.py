@@ -44,10 +44,11 @@ def _cost_tiles(overview: Overview, words: Words) -> list[Tile]:
         why = words("amount_unknown")
         return [Tile(label, "", why), Tile(spent, "", why)]
     state = words("last_hour", state=words(f"cost_state.{total.state.value}"))
+    bound = "≤ " if total.partial else ""
     million = (
         Tile(label, "", words("idle_cost"))
         if total.per_million is None
-        else Tile(label, money_text(total.per_million, total.currency, 3), state)
+        else Tile(label, bound + money_text(total.per_million, total.currency, 3), state)
     )
     return [million, Tile(spent, money_text(total.amount, total.currency), _burst(overview.cost.burst, total, words))]
 

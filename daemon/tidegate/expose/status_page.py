@@ -33,7 +33,6 @@ _FIGURES = (
     "ttft_p95_seconds",
     "tpot_p95_seconds",
     "e2e_p99_seconds",
-    "cost_per_million_tokens",
 )
 
 
@@ -88,7 +87,8 @@ def render(
         count=count_text,
         money=money_text,
         span=lambda span: span_text(span, words),
-        figures=lambda pool: figure_rows(pool, overview.currency, words),
+        figures=lambda pool: figure_rows(pool, overview, words),
+        bound=bound,
         boxes=boxes,
         cost_rows=cost_rows(overview, words),
         signal=lambda used: signal_text(used, words),
@@ -132,21 +132,43 @@ def _price(line: CostOverview) -> Decimal | None:
     return line.amount / line.gpu_hours if line.amount is not None and line.gpu_hours else None
 
 
-def figure_rows(pool: PoolOverview, currency: str, words: Words) -> list[FigureRow]:
-    """The pool's figures in the page's order; an absent one says why."""
+def figure_rows(pool: PoolOverview, overview: Overview, words: Words) -> list[FigureRow]:
+    """The pool's figures in the page's order, the last the cost; an absent one says why."""
     rows = []
     for name in _FIGURES:
         value: float | None = getattr(pool.figures, name)
         gap = _gap_text(pool.gaps.get(name, "not_reported"), words)
         note = gap if name in pool.gaps else ""
-        if name == "cost_per_million_tokens":
-            note = words("estimated")
         label = words(f"figure.{name}")
         if value is None:
             rows.append(FigureRow(label, "", words("missing", why=gap), ""))
         else:
-            rows.append(FigureRow(label, figure_text(name, value, currency), "", note))
-    return rows
+            rows.append(FigureRow(label, figure_text(name, value, ""), "", note))
+    return [*rows, _cost_figure(pool, overview, words)]
+
+
+def _cost_figure(pool: PoolOverview, overview: Overview, words: Words) -> FigureRow:
+    """The pool's cost as in the table below it: the figure of the last tick may rest on an older hour."""
+    label = words("figure.cost_per_million_tokens")
+    lines = overview.cost.pools if overview.cost else ()
+    line = next((line for line in lines if line.pool == pool.policy.name), None)
+    if line is None or line.per_million is None:
+        return FigureRow(label, "", words("missing", why=_no_cost(line, words)), "")
+    state = words("last_hour", state=words(f"cost_state.{line.state.value}"))
+    return FigureRow(label, bound(line) + money_text(line.per_million, line.currency, 3), "", state)
+
+
+def _no_cost(line: CostOverview | None, words: Words) -> str:
+    if line is None:
+        return words("cost_not_yet")
+    if line.amount is None:
+        return words("amount_unknown")
+    return words("tokens_unknown" if line.tokens is None else "idle_cost")
+
+
+def bound(line: CostOverview) -> str:
+    """What stands before a cost per token: where the tokens are a lower bound, the cost is an upper one."""
+    return "≤ " if line.partial else ""
 
 
 def _gap_text(gap: str, words: Words) -> str:

@@ -88,6 +88,8 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "spent": ("Spent in the last hour", "最近一小时支出"),
     "last_hour": ("{state}, last hour", "{state}，最近一小时"),
     "burst_share": ("{share} of it burst; {hours} GPU hours", "其中突发占 {share}；{hours} GPU 小时"),
+    "tokens_unknown": ("tokens not counted", "没有 token 计数"),
+    "cost_not_yet": ("not worked out yet", "尚未计算"),
     "amount_unknown": ("price or currency missing", "缺少价格或币种不一"),
     "ready_of": ("{ready} ready of {target}", "{ready} 就绪 / {target}"),
     "gpus_held": ("{n} GPUs serve", "{n} 块 GPU 在服务"),
