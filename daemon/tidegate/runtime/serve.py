@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -20,6 +21,7 @@ _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _GRACE_SECONDS = 3
 _GOODBYE_SECONDS = 0.2
+_TICK_SECONDS = 1.0
 
 
 class HttpServer:
@@ -106,7 +108,7 @@ class _Turn:
 
     def end(self) -> None:
         """Take no more connections, and wait a moment for answers under way."""
-        self._server.should_exit = True
+        self._server.end()
         self._thread.join(_STOP_SECONDS)
         self._listening.close()
 
@@ -116,7 +118,28 @@ class _Turn:
 
 
 class _Server(uvicorn.Server):
-    """Does not wait at the end for idle TLS clients to say goodbye too, which a scraper never does."""
+    """Sleeps while nobody asks, and does not wait at the end for idle TLS clients to say goodbye too.
+
+    uvicorn looks ten times a second whether it should end, which costs as much as all scrapes; a scraper over TLS
+    never says goodbye.
+    """
+
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def end(self) -> None:
+        """Stop serving; for any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._ended.set)
+
+    async def main_loop(self) -> None:
+        """As uvicorn does it, once a second: so often the date in its headers changes."""
+        self._ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn does it."""
