@@ -373,10 +373,11 @@ def test_status_decisions_and_cost_are_read_without_a_token(server: Server) -> N
 @pytest.mark.parametrize(
     "query",
     [
-        "cost?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z",
-        "cost?from=1999-01-01T00:00:00Z",
-        "cost?from=9999-12-31T23:59:59Z",
-        "cost?from=2024-01-01T00:00:00Z&to=2026-01-01T00:00:00Z",
+        "cost?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z",
+        "cost?since=1999-01-01T00:00:00Z",
+        "cost?since=9999-12-31T23:59:59Z",
+        "cost?since=2024-01-01T00:00:00Z&until=2026-01-01T00:00:00Z",
+        "cost?from=2026-01-01T00:00:00Z",
         "decisions?limit=0",
         "decisions?limit=100000",
         "decisions?pool=%00",

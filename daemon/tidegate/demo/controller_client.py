@@ -44,7 +44,7 @@ class ControllerClient:
 
     def costs(self, since: datetime, until: datetime) -> CostsShape:
         """What each pool cost between the two moments."""
-        asked = {"from": since.isoformat(), "to": until.isoformat()}
+        asked = {"since": since.isoformat(), "until": until.isoformat()}
         return CostsShape.model_validate_json(self._call("GET", "/v1/cost", params=asked))
 
     def _call(self, method: str, path: str, *, content: str = "", params: dict[str, str] | None = None) -> bytes:

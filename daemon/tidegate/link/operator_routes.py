@@ -11,6 +11,7 @@ from typing import Annotated
 
 import structlog
 from fastapi import Depends, FastAPI, Query
+from pydantic import BaseModel, ConfigDict
 
 from tidegate.link import answers
 from tidegate.link import messages as m
@@ -60,18 +61,24 @@ def _add_reading(app: FastAPI, api: ControllerApi) -> None:
         return [answers.decision(record.decision, record.id) for record in found]
 
 
+class _Span(BaseModel):
+    """A span of time to ask about. A name that is not known is refused: it would be taken for another span."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
 def _add_cost(app: FastAPI, api: ControllerApi) -> None:
     @app.get("/v1/cost", tags=["money"], responses=RESPONSES)
-    def cost(
-        since: Annotated[datetime | None, Query(alias="from")] = None,
-        until: Annotated[datetime | None, Query(alias="to")] = None,
-    ) -> m.CostsShape:
+    def cost(span: Annotated[_Span, Query()]) -> m.CostsShape:
         """What each pool's tokens cost between two moments (default: the last 24 hours); at most 400 days."""
-        end = _utc(until) or api.now()
-        start = _utc(since) or end - _DEFAULT_SPAN
+        end = _utc(span.until) or api.now()
+        start = _utc(span.since) or end - _DEFAULT_SPAN
         if not start < end <= start + _LONGEST:
             raise Refused(
-                422, "`from` must be before `to`, by 400 days at most", "ask for less, or the other way round"
+                422, "`since` must be before `until`, by 400 days at most", "ask for less, or the other way round"
             )
         return answers.costs(api.costs(start, end))
 
