@@ -1,9 +1,10 @@
 """What an agent costs on a host with eight GPUs and eight engines of eight ranks each, beside a light exporter.
 
 The real agent, its real NVML child over a driver library of our own, and engines in a process of their own. Its clock
-is played fast, so that an hour's 240 cycles run back to back, each with one scrape of its page; CPU time is that of
-the agent and its child together, as is the proportional set size (PSS). Debian's node exporter is scraped as often.
-Exits 1 when a bound is broken.
+is played fast, so that an hour's 240 cycles run back to back, each with one scrape of its page; then a second one
+runs at its own pace, where caches are cold and idle threads cost too. CPU time is that of the agent and its child
+together, as is the proportional set size (PSS). Debian's node exporter is scraped as often. Exits 1 when a bound is
+broken.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ ENGINES = 8
 INTERVAL_SECONDS = 15.0
 CYCLES = 240
 EARLY = 60
-SPEED = 100.0
+SPEED = 150.0
+PACED_CYCLES = 3
 MOST_CPU_MS = 150
 MOST_SHARE = 0.01
 MOST_PSS = 80e6
@@ -47,6 +49,18 @@ def agent_figures(engines: Engines, folder: Path) -> tuple[float, float, float]:
         if family(agent.pid) != processes:
             raise RuntimeError("the NVML child was replaced on the way")
     return 1000 * spent / (last - first), early, late
+
+
+def share_at_its_own_pace(engines: Engines, folder: Path) -> float:
+    """The share of a core over some real intervals, with one scrape in each."""
+    with AgentProcess(folder, engines.ports, build_driver(folder), 1.0) as agent:
+        agent.wait_for(1, 0.5)
+        processes, began = family(agent.pid), time.perf_counter()
+        spent = cpu_seconds(processes)
+        for _ in range(PACED_CYCLES):
+            time.sleep(INTERVAL_SECONDS)
+            scrape(agent.port)
+        return (cpu_seconds(processes) - spent) / (time.perf_counter() - began)
 
 
 def node_exporter(folder: Path) -> str | None:
@@ -85,13 +99,13 @@ def node_exporter_figures(folder: Path) -> tuple[float, float, float] | None:
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder, Engines(ENGINES) as engines:
         ours = agent_figures(engines, Path(folder))
+        share = share_at_its_own_pace(engines, Path(folder))
         peer = node_exporter_figures(Path(folder))
     named = (("agent and NVML child", ours), (NODE_EXPORTER, peer))
     rows = [
         (
             name,
             f"{found[0]:.1f}",
-            f"{found[0] / 10 / INTERVAL_SECONDS:.2f} %",
             f"{found[1] / 1e6:.1f}",
             f"{found[2] / 1e6:.1f}",
         )
@@ -99,11 +113,12 @@ def main() -> int:
         if found is not None
     ]
     print(f"{GPUS} GPUs, {ENGINES} engines of 8 ranks, {CYCLES} cycles with a scrape each")
-    show(("", "ms of CPU a cycle", "of a core at 15 s", f"MB after {EARLY}", f"MB after {CYCLES}"), rows)
+    show(("", "ms of CPU a cycle", f"MB after {EARLY}", f"MB after {CYCLES}"), rows)
     cpu_ms, early, late = ours
-    bounds, share = Bounds(), cpu_ms / 1000 / INTERVAL_SECONDS
+    bounds = Bounds()
     bounds.hold(f"a cycle under {MOST_CPU_MS} ms of CPU: {cpu_ms:.0f}", kept=cpu_ms < MOST_CPU_MS)
-    bounds.hold(f"under {MOST_SHARE:.0%} of a core: {share:.2%}", kept=share < MOST_SHARE)
+    at_pace = f"under {MOST_SHARE:.0%} of a core at an interval of {INTERVAL_SECONDS:.0f} s: {share:.2%}"
+    bounds.hold(at_pace, kept=share < MOST_SHARE)
     bounds.hold(f"PSS under {MOST_PSS / 1e6:.0f} MB after an hour's cycles: {late / 1e6:.1f}", kept=late < MOST_PSS)
     bounds.hold(f"and no growth: {late / early - 1:+.1%} since {EARLY}", kept=late < early * (1 + GROWTH))
     return 1 if bounds.broken else 0

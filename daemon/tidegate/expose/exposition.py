@@ -39,7 +39,7 @@ class Exposition:
     def __init__(self, role: Role) -> None:
         self._role = role
         self._metrics: dict[str, Metric] = {}
-        self._seen: set[tuple[str, tuple[str, ...], str]] = set()
+        self._seen: set[tuple[str, ...]] = set()
 
     def add(self, name: str, labels: Mapping[str, str], value: float | Missing | None) -> None:
         """Add one sample of a gauge or a counter; a missing value adds nothing."""
@@ -84,7 +84,7 @@ class Exposition:
 
     def _sample(self, family: Family, sample: str, labels: Mapping[str, str], value: float) -> None:
         clean = {name: _clean(text) for name, text in labels.items()}
-        key = (sample, tuple(clean[name] for name in family.labels), clean.get("le", clean.get("quantile", "")))
+        key = (sample, *map(clean.__getitem__, family.labels), clean.get("le", clean.get("quantile", "")))
         if key in self._seen:
             raise ValueError(f"{sample}{clean} was added twice")
         self._seen.add(key)
