@@ -67,6 +67,15 @@ def test_a_pair_for_a_person() -> None:
     assert "itl_p95" in " ".join(not_exported)
 
 
+def test_what_is_missing_for_one_reason_is_told_once() -> None:
+    """A page that cannot be used leaves nothing to say figure by figure."""
+    text = run("-", stdin=b"<!doctype html>")
+
+    assert text.count("malformed (the body cannot be used, see the problems)") == 1
+    assert "queue_depth, running" in text
+    assert len(text.splitlines()) < 25
+
+
 def test_one_page_from_standard_input() -> None:
     """Gauges are there, rates need a second page."""
     found = data("-", stdin=Path(_B).read_bytes())

@@ -24,7 +24,7 @@ _WORDS = {
     Gap.UNAUTHORIZED: "the engine refuses us",
     Gap.NOT_REPORTED: "nobody reported it",
 }
-_NOT_SUPPORTED = Missing(Gap.NOT_SUPPORTED)
+_MANY = 12
 _UNITS = {
     **dict.fromkeys(QUANTILES, "s"),
     **dict.fromkeys(MEANS, "s"),
@@ -111,20 +111,30 @@ class EngineView:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        together = self._missing_together()
         yield from self._heading()
-        yield ""
-        for name, value in self.figures.items():
-            if value != _NOT_SUPPORTED:
-                yield f"{name.value:<32}{_shown(name, value)}{self._remark(name, value)}"
-        absent = [name.value for name, value in self.figures.items() if value == _NOT_SUPPORTED]
-        if absent:
+        told = [
+            f"{name.value:<32}{_shown(name, value)}{self._remark(name, value)}"
+            for name, value in self.figures.items()
+            if not (isinstance(value, Missing) and value.why in together)
+        ]
+        yield from ["", *told] if told else []
+        for why, names in together.items():
             yield ""
-            yield f"missing: not_supported ({_WORDS[Gap.NOT_SUPPORTED]})"
-            yield from wrap(", ".join(absent), 100, initial_indent="  ", subsequent_indent="  ")
+            yield f"missing: {why.value} ({_WORDS[why]})"
+            yield from wrap(", ".join(names), 100, initial_indent="  ", subsequent_indent="  ")
         if self.problems:
             yield ""
             yield "problems"
             yield from (f"- {problem}" for problem in self.problems)
+
+    def _missing_together(self) -> Mapping[Gap, Sequence[str]]:
+        """The figures by the reason for which they are missing, where one line each would say nothing more."""
+        found: dict[Gap, list[str]] = {}
+        for name, value in self.figures.items():
+            if isinstance(value, Missing):
+                found.setdefault(value.why, []).append(name.value)
+        return {why: names for why, names in found.items() if why is Gap.NOT_SUPPORTED or len(names) >= _MANY}
 
     def _heading(self) -> Iterator[str]:
         yield f"engine   {self.reading.kind.value if self.reading.kind else 'not recognised'}"
