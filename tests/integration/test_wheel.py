@@ -85,7 +85,7 @@ def test_it_prints_what_travels_with_it(run: Run, away: Path, command: str, fold
     assert done.returncode == 0, done.stderr
     there, here = away / command, ROOT / folder
     written = {path.relative_to(there): path.read_bytes() for path in there.rglob("*") if path.is_file()}
-    kept = [path for path in here.rglob("*") if path.suffix in {".json", ".yaml", ".service", ".rules"}]
+    kept = [path for path in here.rglob("*") if path.suffix in {".json", ".yaml", ".service", ".rules", ".conf"}]
     assert written == {path.relative_to(here): path.read_bytes() for path in kept}
 
 
