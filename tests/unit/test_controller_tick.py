@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from fakes.clock import ManualClock
-from fakes.controller_world import BASE, BURST, H1, H2, World, engine, fleet_policy, host_state, reading
+from fakes.controller_world import BASE, BURST, H1, H2, World, engine, fleet_policy, host_state, own_engine, reading
 
 from tidegate.controller.observer import remembered
 from tidegate.model.decision import ActionKind
@@ -221,3 +221,16 @@ def test_a_bad_reload_keeps_the_running_policy_and_a_good_one_takes_it_at_the_ne
     made.run()
 
     assert [name for name in ids(made) if name.startswith("base")] == ["base-1", "base-2"]
+
+
+def test_problems_of_a_host_that_are_too_many_to_show_are_counted() -> None:
+    """What is dropped is said."""
+    world = World(ManualClock(NOON))
+    world.enroll(H1)
+    engines = [own_engine(f"e{number}", problems=["HTTP 404", "HTTP 500"]) for number in range(15)]
+    world.report(H1, reading(H1, NOON, []), state=host_state(2, engines))
+    world.run()
+
+    (host,) = world.state.overview().hosts
+    assert len(host.problems) == 21
+    assert host.problems[-1] == "10 more: see the agent's own page"

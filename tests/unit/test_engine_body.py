@@ -319,6 +319,17 @@ def test_words_of_a_body_are_fit_for_a_log_line() -> None:
     assert len(found.problems[0]) < 250
 
 
+def test_a_models_name_carries_no_control_codes() -> None:
+    """Whoever names a model writes to the terminal and the page of whoever looks at it; any script is kept."""
+    page = 'vllm:num_requests_running{model_name="%s"} 1\n'
+    one = read(page % "模型\x1b[31m\x00\\n7b")
+    several = read(page % "a\x1b]0;title\x07" + page % ("b" * 5000))
+
+    assert one.model == "模型 [31m  7b"
+    assert all(text.isprintable() for text in (several.model or "", *several.problems))
+    assert max(map(len, several.problems)) < 600
+
+
 def test_a_body_over_the_limit_is_not_read() -> None:
     """22 MB were seen, of one label."""
     found = read_body(EngineName("e"), b"vllm:num_requests_running 3\n", _AT, parser=body_parser(Limits(body_bytes=10)))

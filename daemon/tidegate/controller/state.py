@@ -25,6 +25,7 @@ from tidegate.wire import HostRecord, HostState
 _log = structlog.get_logger()
 
 NOTHING = HostState()
+_SHOWN_PROBLEMS = 20
 
 
 class State:
@@ -109,5 +110,10 @@ def _host(record: HostRecord, view: HostView | None, offsets: Mapping[HostName, 
         spool_dropped=state.spool_dropped,
         agent_version=state.agent_version,
         clock_offset_seconds=offsets.get(record.name, 0.0),
-        problems=tuple(problems[:20]),
+        problems=_some(problems),
     )
+
+
+def _some(problems: Sequence[str]) -> tuple[str, ...]:
+    left = len(problems) - _SHOWN_PROBLEMS
+    return (*problems[:_SHOWN_PROBLEMS], *([f"{left} more: see the agent's own page"] if left > 0 else ()))

@@ -29,6 +29,7 @@ NO_STATS = (
     "--disable-log-stats, or give the engine's own address if this is something in front of it"
 )
 _EXCERPT = 120
+_LONGEST = 500
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
 
 
@@ -118,9 +119,9 @@ def _reading(
         content.counters,
         content.histograms,
         started=content.started,
-        model=content.model,
-        hints=content.hints,
-        problems=(*nothing, *problems, *content.problems),
+        model=None if content.model is None else _plain(content.model),
+        hints=tuple(map(_plain, content.hints)),
+        problems=tuple(map(_plain, (*nothing, *problems, *content.problems))),
         gpus=content.gpus,
         gpus_source=None if content.gpus is None else GpuCountSource.ENGINE,
         kv_usage_basis=content.kv_usage_basis,
@@ -195,6 +196,15 @@ def skipped_words(skipped: Mapping[Skip, int]) -> tuple[str, ...]:
 def excerpt(body: bytes) -> str:
     """The beginning of a body, fit for a log line."""
     return _printable(body[: 4 * _EXCERPT].decode(errors="replace"))
+
+
+def _plain(text: str) -> str:
+    """A text with an engine's own words in it, fit for one line of a terminal, a page or a label: any script, no codes.
+
+    What an engine calls its model may hold anything, line breaks and a terminal's control sequences too.
+    """
+    plain = "".join(character if character.isprintable() else " " for character in text)
+    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}..."
 
 
 def _printable(text: str) -> str:
