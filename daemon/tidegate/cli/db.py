@@ -120,7 +120,7 @@ def _as_text(place: Place, found: Inventory, *, embedded: bool) -> Iterator[str]
 def _revision(current: str | None, head: str) -> str:
     if current == head:
         return f"{current}, up to date"
-    return f"{current or 'none: no tables yet'}; this version needs {head}: run `tidegate db migrate`"
+    return f"{current or 'none: no tables yet'}; this version needs {head}: run `tidegate db migrate --config FILE`"
 
 
 def _size(count: float) -> str:

@@ -22,7 +22,7 @@ POOL_SECONDS = 10
 STATEMENT = timedelta(seconds=30)
 LOCK = timedelta(seconds=5)
 
-_REMEDY = "check `database` in the configuration"
+_REMEDY = "check `database` (or the file that `database_file` names) in the configuration"
 _REFUSED = {
     "password authentication failed": f"the password is wrong; {_REMEDY}",
     "no password supplied": f"it wants a password; {_REMEDY} (database_file keeps it out of the file)",
@@ -141,7 +141,7 @@ def explain(error: Exception, place: Place) -> TidegateError:
     state = getattr(cause, "sqlstate", None)
     said = _one_line(cause)
     if state in _UNDEFINED:
-        return Permanent(f"database {place}: {said}; bring its tables up to date with `tidegate db migrate`")
+        return Permanent(f"database {place}: {said}; bring its tables up to date: `tidegate db migrate --config FILE`")
     if state is None and isinstance(cause, psycopg.OperationalError):
         return _connection_error(said, place)
     if (state is not None and state[:2] in _WAITING) or _NO_PARTITION in said:

@@ -83,7 +83,7 @@ def require_current(database: Database) -> None:
         _known(found.current)
         raise Permanent(
             f"database {database.place} is at revision {found.current or 'none'}, this version needs {found.head}: "
-            "run `tidegate db migrate`"
+            "run `tidegate db migrate --config FILE`"
         )
 
 
