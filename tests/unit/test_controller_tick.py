@@ -8,7 +8,20 @@ from datetime import datetime, timedelta
 
 import pytest
 from fakes.clock import ManualClock
-from fakes.controller_world import BASE, BURST, H1, H2, World, engine, fleet_policy, host_state, own_engine, reading
+from fakes.controller_world import (
+    BASE,
+    BURST,
+    H1,
+    H2,
+    World,
+    batch,
+    engine,
+    fleet_policy,
+    host_state,
+    own_engine,
+    reading,
+)
+from structlog.testing import capture_logs
 
 from tidegate.controller.observer import remembered
 from tidegate.model.decision import ActionKind
@@ -234,3 +247,29 @@ def test_problems_of_a_host_that_are_too_many_to_show_are_counted() -> None:
     (host,) = world.state.overview().hosts
     assert len(host.problems) == 21
     assert host.problems[-1] == "10 more: see the agent's own page"
+
+
+def test_two_agents_under_one_name_are_told_and_a_restarted_one_is_not() -> None:
+    """A copied machine brings its token along; each of the two would start every replica of the host."""
+    clock = ManualClock(NOON)
+    world = World(clock)
+    world.enroll(H1)
+
+    def report(boot: str, number: int) -> tuple[str, ...]:
+        made = batch(H1, [reading(H1, clock.now(), [])], host_state(2), number, clock.now())
+        (sent,) = made.reports
+        fresh = made.model_copy(update={"reports": [sent.model_copy(update={"boot_id": boot})]})
+        world.intake.take(H1, fresh, clock)
+        world.run()
+        clock.forward(15)
+        return world.state.overview().notes
+
+    for number, boot in enumerate(("first", "first", "second", "second", "third"), start=1):
+        assert report(boot, number) == ()
+    with capture_logs() as said:
+        (note,) = report("second", 6)
+        report("third", 7)
+    assert note.startswith("host gpu-1: two agents report under this name")
+    assert [line["event"] for line in said if line["log_level"] == "warning"] == ["two agents under one name"]
+    clock.forward(301)
+    assert report("third", 8) == ()

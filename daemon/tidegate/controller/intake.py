@@ -48,6 +48,8 @@ class Intake:
         self._feed(host, reports, now)
         if batch.state is not None:
             self._hosts.seen(host, batch.state, now)
+            for report in reports[:1]:
+                self._state.twins.heard(host, report.boot_id, now)
         return Answer(
             now=now.timestamp(),
             acknowledged=list(accepted.acknowledged),

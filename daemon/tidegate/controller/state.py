@@ -13,6 +13,7 @@ from tidegate.controller.figures import PoolReport
 from tidegate.controller.gather import Gathered
 from tidegate.controller.hostview import HostView
 from tidegate.controller.running_config import RunningConfig
+from tidegate.controller.twins import Twins
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision, Plan
 from tidegate.model.fleet import PoolName
@@ -41,6 +42,7 @@ class State:
         self.changes: Sequence[DecisionRecord] = ()
         self.offsets: dict[HostName, float] = {}
         """Seconds by which a host's clock was off, for the hosts where that mattered."""
+        self.twins = Twins()
         self.jobs: Callable[[], tuple[JobOverview, ...]] = tuple
 
     def overview(self) -> Overview:
@@ -75,19 +77,20 @@ class State:
         """Swap the overview and say the tick in one line."""
         decisions = {decision.pool: decision for decision in plan.decisions}
         pools = self._current.settings.fleet.pools
+        notes = (*self.twins.notes(gathered.fleet.at), *gathered.notes)
         self._overview = replace(
             self._overview,
             at=gathered.fleet.at,
             pools=tuple(_pool(pools[r.figures.pool], r, decisions) for r in reports if r.figures.pool in pools),
             replicas=gathered.records,
             hosts=tuple(_host(host, gathered.views.get(host.name), self.offsets) for host in hosts),
-            notes=gathered.notes,
+            notes=notes,
         )
         self.counts.observed(gathered.changed)
         self.counts.planned(plan.decisions)
         self.counts.acted(plan.actions, outcomes)
         sizes = " ".join(f"{pool}={d.current}/{d.target}" for pool, d in sorted(decisions.items()))
-        _log.info("tick", pools=sizes, actions=len(plan.actions), hosts=len(hosts), notes=len(gathered.notes))
+        _log.info("tick", pools=sizes, actions=len(plan.actions), hosts=len(hosts), notes=len(notes))
 
 
 def _pool(policy: PoolPolicy, report: PoolReport, decisions: Mapping[PoolName, Decision]) -> PoolOverview:
