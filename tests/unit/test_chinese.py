@@ -102,3 +102,10 @@ def test_the_unknown_stays_as_it_is_and_nothing_breaks(text: str) -> None:
     """Braces, newlines and markup come from other machines."""
     assert isinstance(chinese(text), str)
     assert chinese(f"zz {text}").startswith("zz")
+
+
+def test_what_a_host_said_of_a_failed_start_stays_as_it_said_it() -> None:
+    """The words around it are Chinese."""
+    found = chinese("the last start failed: base-1 failed: cannot run 'x', mend its `command`, until 12:00:30 UTC")
+
+    assert found == "上次启动失败：base-1 failed: cannot run 'x', mend its `command`，至 12:00:30 UTC"

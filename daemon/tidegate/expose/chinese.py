@@ -66,6 +66,7 @@ _CLAUSES = [
     (r"the rest is not managed here and is never stopped", "其余副本不归此处管理，从不停止"),
     (r"the base pool fills first", "先填满基础池"),
     (r"the last start failed", "上次启动失败"),
+    (r"the last start failed: (?P<said>.+)", "上次启动失败：{said}"),
     (r"the mode lets nothing be done", "当前模式不执行任何操作"),
     # why a figure is missing or incomplete
     (r"no replica serves", "没有副本在服务"),
