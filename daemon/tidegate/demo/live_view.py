@@ -118,7 +118,7 @@ def _pools(status: StatusShape) -> RenderableType:
     table.add_column("replicas", no_wrap=True)
     for title in ("target", "running", "queue", "hit rate", "GPU", "KV", "TTFT p95", "tokens /GPU/s"):
         table.add_column(title, justify="right")
-    table.add_column(f"{status.currency} per million*", justify="right")
+    table.add_column(f"{status.currency} per 1M*", justify="right")
     for pool in status.pools:
         table.add_row(*_pool_cells(pool))
     return Panel(table, title="pools", title_align="left")
@@ -156,7 +156,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _legend() -> RenderableType:
-    return Text("■ ready ▣ starting ▨ leaving □ free   - missing   * estimated, trailing hour", style="dim")
+    return Text("■ ready ▣ starting ▨ leaving □ free   - missing   * estimated, last hour", style="dim")
 
 
 def _money(frame: Frame) -> RenderableType:
