@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
@@ -12,10 +13,24 @@ _LARGEST_BYTES = 32 * 1024 * 1024
 _KEPT = 20
 _TAIL_BYTES = 4096
 _LINE = 160
+_SECRET = re.compile(
+    r"(?P<key>"
+    r"\b[\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)s?[\"']?\s*[=:]\s*"
+    r"|--[\w-]*(?:token|secret|password|key)\s+"
+    r"|\bbearer\s+"
+    r"|://[^/\s:@]*:(?=[^/\s@]*@)"
+    r")(?:\"[^\"]*\"|'[^']*'|(?!\d+\b)[^\s\"',;@]+)"
+    r"|\b(?:hf|sk|ghp|tgh|tgu)[_-][A-Za-z0-9_-]{12,}",
+    re.IGNORECASE,
+)
+"""What follows a name that promises one (but a count, as in max_tokens=4096), a password in an address, a prefix."""
 
 
 def last_line(path: Path) -> str:
-    """The last line that says something, cut to 160 printable characters; empty when there is none."""
+    """The last line that says something, cut to 160 printable characters; empty when there is none.
+
+    It is shown on pages that ask for no password, so what looks like a secret in it is not.
+    """
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -26,7 +41,7 @@ def last_line(path: Path) -> str:
     for line in reversed(lines):
         words = "".join(character if character.isprintable() else " " for character in line).strip()
         if words:
-            return words[:_LINE]
+            return _SECRET.sub(r"\g<key>***", words)[:_LINE]
     return ""
 
 
