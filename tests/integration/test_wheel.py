@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -27,9 +26,9 @@ def away() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="tidegate-wheel-"))
     folder.chmod(0o711)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    # With the build's own library at hand nothing has to be fetched.
-    here = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
-    subprocess.run([*pip, "wheel", "--no-deps", *here, "-w", folder, ROOT], check=True, capture_output=True)
+    # The build's own library is at hand, so nothing has to be fetched.
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT]
+    subprocess.run(build, check=True, capture_output=True)
     (wheel,) = folder.glob("tidegate-*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--target", folder / "site", wheel], check=True, capture_output=True)
     yield folder
