@@ -64,7 +64,7 @@ class AgentProcess:
             **os.environ,
             "PYTHONPATH": str(ROOT / "daemon"),
             "FAKE_NVML_MACHINE": f"h200x{GPUS}",
-            "MALLOC_ARENA_MAX": "1",  # as systemd/tidegate-agent.service has it
+            **_unit_environment(),
             VARIABLE: ScaledClock(time.time(), _EPOCH, speed).text(),
             **(environment or {}),
         }
@@ -96,6 +96,12 @@ class AgentProcess:
             if self._process.poll() is not None:
                 raise RuntimeError(f"the agent ended:\n{self.log.read_text()}")
             time.sleep(every)
+
+
+def _unit_environment() -> dict[str, str]:
+    """How the unit has memory allocated."""
+    unit = (ROOT / "systemd" / "tidegate-agent.service").read_text()
+    return dict(re.findall(r"^Environment=(MALLOC_\w+)=(\S+)$", unit, re.MULTILINE))
 
 
 def scrape(port: int) -> str:
