@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -24,11 +25,9 @@ from tidegate.agent.web import Doors, WebWatch
 from tidegate.config.settings import AgentSettings, EngineSettings, GpuSource, TemplateKind
 from tidegate.expose.agent_metrics import AgentCollector, render
 from tidegate.expose.agent_pages import AgentPages
-from tidegate.link.report_client import HttpControllerLink
 from tidegate.model.reading import EngineName, HostName
 from tidegate.observe.engine_processes import ProcessLook
 from tidegate.observe.gpu_child import NvmlGpuReader
-from tidegate.observe.gpu_http import HttpGpuReader
 from tidegate.observe.gpu_off import NoGpuReader
 from tidegate.observe.host import HostFigures
 from tidegate.observe.scrape import EngineScraper
@@ -39,6 +38,9 @@ from tidegate.runtime.files import claim
 from tidegate.runtime.guard import Guard
 from tidegate.runtime.serve import HttpServer
 from tidegate.wire import DesiredReplica
+
+if TYPE_CHECKING:
+    from tidegate.link.report_client import HttpControllerLink
 
 _log = structlog.get_logger()
 
@@ -173,12 +175,18 @@ def _gpu_reader(settings: AgentSettings, clock: Clock) -> GpuReader:
         case GpuSource.NVML:
             return NvmlGpuReader(settings.nvml_timeout, clock=clock)
         case GpuSource.HTTP:
+            from tidegate.observe.gpu_http import HttpGpuReader
+
             return HttpGpuReader(settings.gpu_url, settings.nvml_timeout)
         case GpuSource.NONE:
             return NoGpuReader()
 
 
 def _links(settings: AgentSettings, clock: Clock) -> tuple[HttpControllerLink, ...]:
+    if not settings.controllers:
+        return ()
+    from tidegate.link.report_client import HttpControllerLink  # its HTTP client is 2 MB that an exporter need not hold
+
     try:
         return tuple(HttpControllerLink(url, settings.token, settings.name, clock) for url in settings.controllers)
     except Permanent as error:
