@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import lru_cache
 
 from tidegate.model.reading import EngineKind
 from tidegate.observe.engines.dialect import Content, Dialect, JsonDialect
@@ -48,7 +49,8 @@ WANTED = frozenset().union(*(dialect.wanted for dialect in DIALECTS.values()))
 """Everything that any dialect looks at."""
 
 
-def detect(present: Set[str], path: str = "") -> Dialect | None:
+@lru_cache(64)
+def detect(present: frozenset[str], path: str = "") -> Dialect | None:
     """Whose body this is; None when it is no engine that is read here.
 
     `path` is that of the page's address, for families that say nothing of their engine.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -20,6 +21,7 @@ from tidegate.observe.engines.samples import (
     read_counter,
     read_gauge,
 )
+from tidegate.observe.exposition import Sample
 from tidegate.observe.labels import Labels
 
 
@@ -60,10 +62,10 @@ class Page:
 
         Empty when the family is absent or no series of it has the label at all.
         """
-        samples = self.exposition.samples.get(name, ())
-        if not any(label in sample.labels for sample in samples):
+        samples = self.exposition.samples.get(name)
+        if samples is None or not any(label in labels for labels in samples.labels.sets):
             return {}
-        everybody = dict.fromkeys(map(self.rank_of, samples), 0.0)
+        everybody = dict.fromkeys(samples.labels.derive(_ranks, self.rank_of), 0.0)
         chosen = [sample for sample in samples if accept(sample.labels.get(label, ""))]
         found = read_counter(name, chosen, self.notes, self.rank_of)
         return {} if chosen and not found else everybody | found
@@ -88,6 +90,11 @@ class Page:
         version = next((hint for name, hint in versions if name in present), None)
         found = tuple(hint for name, hint in traits if name in present)
         return (version, *found) if version else found
+
+
+def _ranks(sets: Sequence[Labels], rank_of: RankOf) -> tuple[Rank, ...]:
+    """Every rank, once."""
+    return tuple(dict.fromkeys(rank_of(Sample(labels, math.nan)) for labels in sets))
 
 
 def _values_of(sets: Sequence[Labels], names: tuple[str, ...]) -> tuple[str, ...]:
