@@ -12,6 +12,7 @@ from typing import Protocol
 from tidegate.model.alert import AlertState, Notice
 from tidegate.model.decision import Action, Plan
 from tidegate.model.fleet import PoolName
+from tidegate.model.history import History, Label, Limits, Metric, Question
 from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import HostName, HostReading
@@ -43,6 +44,31 @@ class Reports(Protocol):
 
     def count(self, host: HostName) -> int:
         """How many reports of the host are stored."""
+        ...
+
+
+class Recent(Protocol):
+    """The recent past, for the tick: held in memory, or read from a Prometheus. Never a scan of stored samples."""
+
+    def since(self, since: datetime, until: datetime) -> Mapping[HostName, Sequence[HostReading]]:
+        """Every host's readings with since < at <= until, oldest first; hosts without one are left out."""
+        ...
+
+
+class Histories(Protocol):
+    """The past of any series, for the review, the cost, `/v1/query` and exports."""
+
+    def query(self, question: Question, limits: Limits = ...) -> History:
+        """The answer, from the coarsest layer that is fine enough and still kept.
+
+        A value is None where no sample was good. Counters give increases and rates, with resets taken out, never
+        negative. Raises ValueError when the question makes no sense, LimitError (a ValueError) beyond the limits, and
+        Transient while the source is away.
+        """
+        ...
+
+    def labels(self, metric: Metric, label: Label, since: datetime, until: datetime) -> Sequence[str]:
+        """The values that a label has among the metric's series with samples in the time, sorted."""
         ...
 
 
