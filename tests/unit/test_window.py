@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -96,6 +97,20 @@ def test_a_fall_is_a_restart_counted_from_zero() -> None:
 
     assert (found.increases[TOKENS], found.partial) == (50.0 + 30.0 + 10.0, True)
     assert found.notes == ("lower bounds: rank 0 restarted",)
+
+
+def test_a_fall_of_a_sum_over_ranks_counts_nothing_of_the_others_past() -> None:
+    """Two ranks at a million each, one of them restarts: the other's million was not made in this window."""
+    totals = [2_000_000.0, 2_000_100.0, 1_000_060.0, 1_000_160.0]
+    looks = [replace(reading(step, {(TOKENS, R0): total}), summed=True) for step, total in enumerate(totals)]
+    found = window(looks)
+    assert (found.increases[TOKENS], found.partial) == (200.0, True)
+
+
+def test_a_new_process_counts_from_zero_in_a_sum_too() -> None:
+    looks = [reading(0, {(TOKENS, R0): 500.0}, started=1.0), reading(1, {(TOKENS, R0): 40.0}, started=90.0)]
+    found = window([replace(look, summed=True) for look in looks])
+    assert (found.increases[TOKENS], found.partial) == (40.0, True)
 
 
 def test_a_changed_start_is_a_restart_though_the_counter_is_higher() -> None:

@@ -48,6 +48,7 @@ class AgentCollector:
 
 
 def _agent(out: Exposition, snapshot: AgentSnapshot) -> None:
+    out.add("tidegate_agent_info", {"host": snapshot.reading.host}, 1.0)
     out.add("tidegate_build_info", {"version": snapshot.version}, 1.0)
     out.add("tidegate_config_last_reload_successful", {}, float(snapshot.config_reload_ok))
     out.add("tidegate_config_last_reload_success_timestamp_seconds", {}, _stamp(snapshot.config_loaded_at))

@@ -126,6 +126,7 @@ COUNTERS: Mapping[Counter, Family] = {
     Counter.DECODE_SECONDS: _total("decode_seconds", "Time that requests spent in decode, added up"),
     Counter.DECODE_TOKENS: _total("decode_tokens", "Tokens that decode made in that time"),
     Counter.STEPS: _total("engine_steps", "Engine iterations: moves whenever the engine makes progress"),
+    Counter.WORK: _total("engine_work", "What else only a working core moves, where no steps are counted"),
 }
 WORKER_GAUGES: Mapping[Gauge, Family] = {
     Gauge.WORKER_UP: gauge(
@@ -155,6 +156,16 @@ ABOUT = (
         "GPUs that the engine holds; source says who counted: engine, processes, configuration.",
         *ENGINE,
         "source",
+    ),
+    gauge(
+        "engine_ranks",
+        "Data parallel ranks that the engine counts for; its counters here are their sums.",
+        *ENGINE,
+    ),
+    gauge(
+        "engine_start_time_seconds",
+        "When the engine's process began, where it says so: a change is a restart.",
+        *ENGINE,
     ),
     gauge(
         "engine_problems", "Things skipped, dropped or doubted in the last body; the agent's page names them.", *ENGINE

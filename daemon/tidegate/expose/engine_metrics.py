@@ -49,6 +49,8 @@ def _about(out: Exposition, snapshot: AgentSnapshot, reading: EngineReading, lab
     out.one_of("tidegate_engine_state", labels, "state", EngineState, reading.state)
     out.add("tidegate_engine_info", {**labels, "kind": kind, "model": reading.model or ""}, 1.0)
     out.add("tidegate_engine_gpus", {**labels, "source": place.gpus_source.value}, place.gpus)
+    out.add("tidegate_engine_ranks", labels, len({rank for _, rank in reading.counters}) or None)
+    out.add("tidegate_engine_start_time_seconds", labels, reading.started)
     out.add("tidegate_engine_problems", labels, len(reading.problems))
     out.add("tidegate_engine_scrape_duration_seconds", labels, reading.duration_seconds)
     out.add("tidegate_engine_last_success_timestamp_seconds", labels, _stamp(last_success))

@@ -30,6 +30,7 @@ _BOTH = (
 )
 
 _HOST = (
+    _g("agent_info", "1; the name that this host is enrolled by.", "host"),
     _g("collection_duration_seconds", "How long the last collection of GPUs and engines took."),
     _g("last_collection_timestamp_seconds", "When the last collection ended."),
     _c("collections", "Collections since the agent's start."),

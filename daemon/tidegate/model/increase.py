@@ -94,7 +94,7 @@ class _Run:
         for reading in readings[1:]:
             self._notice_new_process(reading)
             for rank in self._fallen(reading):
-                self._forget(rank)
+                self._forget(rank, from_zero=not reading.summed)
             for counter, total in reading.counters.items():
                 self._add_counter(counter, total)
             for distribution, histogram in reading.histograms.items():
@@ -125,10 +125,16 @@ class _Run:
                 fallen.add(key[1])
         return sorted(fallen)
 
-    def _forget(self, rank: Rank) -> None:
-        """One counter of the rank fell: all of them began again, those too that are higher than before by now."""
+    def _forget(self, rank: Rank, *, from_zero: bool) -> None:
+        """One counter of the rank fell: all of them began again, those too that are higher than before by now.
+
+        In a sum over ranks the others' totals stand on: what the fallen one added is not known, so nothing is counted.
+        """
         self._lose(f"rank {rank} restarted")
-        self._fresh.add(rank)
+        if from_zero:
+            self._fresh.add(rank)
+        else:
+            self._all_fresh = False
         self._counters = {key: total for key, total in self._counters.items() if key[1] != rank}
         self._end_stretches([key for key in self._stretches if key[1] == rank])
 
