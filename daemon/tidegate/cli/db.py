@@ -36,7 +36,7 @@ def _group() -> None:
 @app.command()
 def migrate(config: ConfigOption = None, dsn: DsnOption = None) -> None:
     """Bring the tables up to date. Upgrade the controller first; safe to run again, and while it runs."""
-    address, state_dir = _which(config, dsn)  # a wrong file is told before any library is missed
+    address, state_dir = which_database(config, dsn)  # a wrong file is told before any library is missed
     from tidegate.store.migrate import upgrade
     from tidegate.store.opening import visited
 
@@ -55,7 +55,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Print where the database is, its versions, its size and the reports by day."""
-    address, state_dir = _which(config, dsn)
+    address, state_dir = which_database(config, dsn)
     from tidegate.store.inventory import inventory
     from tidegate.store.opening import visited
 
@@ -68,7 +68,7 @@ def status(
             typer.echo(line)
 
 
-def _which(config: Path | None, dsn: str | None) -> tuple[str | None, Path]:
+def which_database(config: Path | None, dsn: str | None) -> tuple[str | None, Path]:
     """The database's address, None for the embedded one, and the state folder."""
     from tidegate.config.load import load
     from tidegate.config.settings import EMBEDDED

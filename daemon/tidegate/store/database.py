@@ -45,6 +45,7 @@ class Place:
     host: str
     database: str
     user: str
+    port: str = "5432"
 
     def __str__(self) -> str:
         return f"{self.host}/{self.database}"
@@ -120,6 +121,7 @@ def place_of(dsn: str) -> Place:
         host=str(parts.get("host") or parts.get("hostaddr") or "localhost"),
         database=str(parts.get("dbname") or user or "?"),
         user=user,
+        port=str(parts.get("port") or "5432"),
     )
 
 

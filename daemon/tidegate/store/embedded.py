@@ -18,6 +18,7 @@ from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import Permanent, Transient
 from tidegate.store import embedded_binaries as binaries
 from tidegate.store import embedded_cluster as cluster
+from tidegate.store import embedded_door as doors
 from tidegate.store.embedded_home import Home
 from tidegate.store.embedded_process import clear_stale_pid_file, end, launch, read_pid_file, serves
 from tidegate.store.embedded_user import ServerUser, server_user
@@ -28,7 +29,6 @@ _SAY_EVERY = 5.0
 _FAST_SECONDS = 60.0
 _IMMEDIATE_SECONDS = 15.0
 _SETTINGS = {
-    "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "60",
     "wal_level": "minimal",
@@ -85,7 +85,18 @@ class EmbeddedPostgres:
         found = read_pid_file(self._home.data)
         if found is None or found.socket_dir is None:
             raise Transient(f"the embedded database in {self._home.path} is not running")
-        return f"postgresql://{cluster.ROLE}@/{database}?host={quote(str(found.socket_dir), safe='')}&port=5432"
+        socket_dir = quote(str(found.socket_dir), safe="")
+        return f"postgresql://{cluster.ROLE}@/{database}?host={socket_dir}&port={found.port}"
+
+    @property
+    def home(self) -> Home:
+        """Its folder."""
+        return self._home
+
+    def listens(self) -> int | None:
+        """The port of 127.0.0.1 on which the running server answers; None when it answers over its socket alone."""
+        found = read_pid_file(self._home.data)
+        return found.port if found is not None and self.alive() and found.listen else None
 
     def alive(self) -> bool:
         """True while the server process lives."""
@@ -163,7 +174,10 @@ class EmbeddedPostgres:
     def _launch(self, programs: Path, user: ServerUser) -> None:
         before = read_pid_file(self._home.data)
         clear_stale_pid_file(self._home.data)
-        settings = _SETTINGS | cluster.admission(self._home, user) | ({} if self._durable else _CARELESS)
+        door = doors.usable(self._home)
+        admitted = door.admission(DATABASE) if door else ""
+        settings = _SETTINGS | doors.settings(door) | cluster.admission(self._home, user, admitted)
+        settings |= {} if self._durable else _CARELESS
         self._socket_dir = cluster.socket_dir(self._home, user, before.socket_dir if before else self._socket_dir)
         settings["unix_socket_directories"] = str(self._socket_dir)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -53,12 +53,15 @@ def initialise(home: Home, programs: Path, user: ServerUser, *, durable: bool) -
     fresh.rename(home.data)
 
 
-def admission(home: Home, user: ServerUser) -> dict[str, str]:
-    """Let in, over the socket alone, the server's user, ourselves and root, as the kernel knows them: the settings."""
+def admission(home: Home, user: ServerUser, over_tcp: str = "") -> dict[str, str]:
+    """Let in over the socket the server's user, ourselves and root, as the kernel knows them: the settings.
+
+    `over_tcp` are lines of pg_hba.conf for others; without any nobody else comes in.
+    """
     names = {user.name, "root", pwd.getpwuid(os.geteuid()).pw_name}
     identities = "".join(f'{_MAP} "{name}" {ROLE}\n' for name in sorted(names))
     return {
-        "hba_file": str(home.write("hba.conf", f"local all all peer map={_MAP}\n")),
+        "hba_file": str(home.write("hba.conf", f"local all all peer map={_MAP}\n{over_tcp}")),
         "ident_file": str(home.write("ident.conf", identities)),
     }
 

@@ -47,6 +47,9 @@ class PidFile:
     pid: int
     socket_dir: Path | None
     ready: bool
+    port: int = 5432
+    listen: str = ""
+    """The first address that it listens on; empty for none."""
 
 
 def read_pid_file(data: Path) -> PidFile | None:
@@ -57,7 +60,13 @@ def read_pid_file(data: Path) -> PidFile | None:
     except (OSError, ValueError, IndexError):
         return None
     socket_dir = Path(lines[4]) if len(lines) > 4 and lines[4] else None
-    return PidFile(pid, socket_dir, ready=len(lines) > 7 and lines[7].strip() == _READY)
+    return PidFile(
+        pid,
+        socket_dir,
+        ready=len(lines) > 7 and lines[7].strip() == _READY,
+        port=int(lines[3]) if len(lines) > 3 and lines[3].isdigit() else 5432,
+        listen=lines[5].strip() if len(lines) > 5 else "",
+    )
 
 
 def serves(pid: int, data: Path) -> bool:

@@ -18,8 +18,10 @@ from sqlalchemy import Connection, text
 
 from tidegate.runtime.errors import Permanent
 from tidegate.runtime.share import share_path
+from tidegate.store import schema_leadership  # noqa: F401 - adds its table to `metadata`
 from tidegate.store.database import Database
 from tidegate.store.locks import lock_migration
+from tidegate.store.readers import grant_again
 from tidegate.store.schema import metadata
 
 _LOCK_WAIT = timedelta(minutes=5)
@@ -58,6 +60,7 @@ def upgrade(database: Database, revision: str = "head") -> Revisions:
         if not before.up_to_date or revision != "head":
             _known(before.current)
             command.upgrade(config, revision)
+            grant_again(connection)
     return before
 
 
