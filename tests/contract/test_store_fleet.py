@@ -28,7 +28,7 @@ POLICY = FleetPolicy(
             BURST,
             ServiceName("chat"),
             gpus_per_replica=2,
-            flavour=Flavour(template="vllm", price_per_gpu_hour=Decimal("2.50"), currency="EUR"),
+            flavours=(Flavour(template="vllm", price_per_gpu_hour=Decimal("2.50"), currency="EUR"),),
         )
     },
 )

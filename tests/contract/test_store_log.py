@@ -11,7 +11,7 @@ from fakes.store import FakeStore
 from tidegate.model.alert import AlertPhase, AlertState, Notice
 from tidegate.model.decision import Action, ActionKind, Decision, Limit, Plan, UsedSignal
 from tidegate.model.fleet import Idle, PoolName, ReplicaId, ServiceName, Slot, Value
-from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
+from tidegate.model.memory import BackOff, Memory, PoolMemory, ServiceMemory
 from tidegate.model.policy import Mode
 from tidegate.model.reading import Gap, HostName, Missing
 from tidegate.model.records import Outcome, PoolFigures
@@ -117,7 +117,7 @@ def test_memory_survives_whole(store: AnyStore, now: datetime) -> None:
     memory = Memory(
         started_at=now,
         services={ServiceName("chat"): ServiceMemory(((now, 3), (now + TICK, 2)), last_out=now, last_in=None)},
-        pools={BURST: PoolMemory(7, failed_until=now + TICK, failures=2, counted=(ReplicaId("burst-6"),))},
+        pools={BURST: PoolMemory(7, (ReplicaId("burst-6"),), {"default": BackOff(now + TICK, 2)})},
     )
     store.decisions.settle([], Memory(started_at=now), [])
     store.decisions.settle([], memory, [])

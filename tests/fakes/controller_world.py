@@ -28,7 +28,16 @@ from tidegate.decide.plan import plan
 from tidegate.model.decision import Plan
 from tidegate.model.fleet import PoolKind, PoolName, ReplicaState, ServiceName, Want
 from tidegate.model.overview import Overview
-from tidegate.model.policy import Flavour, FleetPolicy, HostPolicy, Mode, PoolPolicy, ServicePolicy, TargetPolicy
+from tidegate.model.policy import (
+    Flavour,
+    FleetPolicy,
+    HostPolicy,
+    Mode,
+    PolicyName,
+    PoolPolicy,
+    ServicePolicy,
+    TargetPolicy,
+)
 from tidegate.model.reading import (
     Counter,
     Distribution,
@@ -60,14 +69,19 @@ R0 = Rank("0")
 def fleet_policy(mode: Mode = Mode.ACT) -> FleetPolicy:
     """A base pool of one on gpu-1 and a burst pool of up to three on gpu-2; ten requests a replica."""
     return FleetPolicy(
-        services={CHAT: ServicePolicy(CHAT, target=TargetPolicy(in_flight_per_replica=10.0, cooldown=timedelta()))},
+        services={CHAT: _service()},
         pools={
-            BASE: PoolPolicy(BASE, CHAT, PoolKind.BASE, min=1, max=1, flavour=flavour(H1, "2.10")),
-            BURST: PoolPolicy(BURST, CHAT, PoolKind.BURST, min=0, max=3, flavour=flavour(H2, "3.40")),
+            BASE: PoolPolicy(BASE, CHAT, PoolKind.BASE, min=1, max=1, flavours=(flavour(H1, "2.10"),)),
+            BURST: PoolPolicy(BURST, CHAT, PoolKind.BURST, min=0, max=3, flavours=(flavour(H2, "3.40"),)),
         },
         hosts={H1: HostPolicy(H1, gpus=2), H2: HostPolicy(H2, gpus=4, first_port=8200, address="10.0.0.2")},
         mode=mode,
     )
+
+
+def _service() -> ServicePolicy:
+    target = TargetPolicy(in_flight_per_replica=10.0, cooldown=timedelta())
+    return ServicePolicy(CHAT, policy=PolicyName.TARGET, target=target)
 
 
 def flavour(host: HostName, price: str) -> Flavour:

@@ -62,7 +62,7 @@ class FakeReplicas:
             id=action.replica,
             pool=action.pool,
             host=slot.host,
-            template=pool.flavour.template,
+            template=pool.flavour_of(slot.flavour).template,
             slot=slot.slot,
             gpus=slot.gpus,
             gpu_count=pool.gpus_per_replica,
@@ -135,8 +135,8 @@ class FakeReplicas:
             start, end = max(record.requested_at, since), min(ended, until)
             if start < end:
                 pool = policy.pools.get(record.pool)
-                price = pool.flavour.price_per_gpu_hour if pool else None
-                currency = pool.flavour.currency if pool else ""
+                price = pool.first_flavour.price_per_gpu_hour if pool else None
+                currency = pool.first_flavour.currency if pool else ""
                 result.append(Holding(record.id, record.pool, record.gpu_count, start, end, price, currency))
         return sorted(result, key=lambda holding: (holding.start, holding.replica))
 

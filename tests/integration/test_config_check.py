@@ -145,7 +145,7 @@ def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_price_is_exactly_what_was_written(tmp_path: Path) -> None:
     price = load(written(tmp_path, SHORT + "[cost]\nprice_per_gpu_hour = 2.10\n")).fleet.pools
-    assert str(price[PoolName("base_pool")].flavour.price_per_gpu_hour) == "2.10"
+    assert str(price[PoolName("base_pool")].first_flavour.price_per_gpu_hour) == "2.10"
     assert fraction("1e99999999999999999999") == Decimal("Infinity")
 
 
@@ -164,9 +164,12 @@ def test_the_example_of_a_controller_means_what_it_says() -> None:
     assert settings.fleet.services[ServiceName("chat")].policy is PolicyName.TARGET
     base, burst = (settings.fleet.pools[PoolName(name)] for name in ("base", "burst"))
     assert (base.min, base.max, burst.min, burst.max) == (2, 4, 0, 6)
-    assert (base.flavour.price_per_gpu_hour, burst.flavour.price_per_gpu_hour) == (Decimal("2.10"), Decimal("3.40"))
-    assert burst.flavour.hosts == ("gpu-2", "gpu-3")
-    assert burst.flavour.start_deadline == timedelta(minutes=15)
+    assert (base.first_flavour.price_per_gpu_hour, burst.first_flavour.price_per_gpu_hour) == (
+        Decimal("2.10"),
+        Decimal("3.40"),
+    )
+    assert burst.first_flavour.hosts == ("gpu-2", "gpu-3")
+    assert burst.first_flavour.start_deadline == timedelta(minutes=15)
     (channel,) = settings.channels
     assert (channel.name, channel.url, channel.secret) == ("ops", "https://hooks.example/x", KEY)
     assert settings.alerts[0].channels == ("ops",)

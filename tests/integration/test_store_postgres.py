@@ -27,7 +27,7 @@ STEP = timedelta(seconds=15)
 DAY = timedelta(days=1)
 YEAR = timedelta(days=365)
 BASE = PoolName("base")
-POLICY = FleetPolicy({}, {BASE: PoolPolicy(BASE, ServiceName("chat"), flavour=Flavour(template="vllm"))})
+POLICY = FleetPolicy({}, {BASE: PoolPolicy(BASE, ServiceName("chat"), flavours=(Flavour(template="vllm"),))})
 
 
 @pytest.fixture

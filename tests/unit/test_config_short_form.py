@@ -135,9 +135,9 @@ def test_the_only_template_and_the_hosts_of_the_file_start_the_short_forms_pools
     place = (
         '[[template]]\nname = "vllm"\nkind = "systemd"\nunit = "vllm@{slot}.service"\n[[host]]\nname = "g"\ngpus = 8\n'
     )
-    flavour = read(BOUNDS + place).fleet.pools[PoolName("burst_pool")].flavour
+    flavour = read(BOUNDS + place).fleet.pools[PoolName("burst_pool")].first_flavour
     assert (flavour.template, flavour.hosts) == ("vllm", ("g",))
-    assert read(BOUNDS).fleet.pools[PoolName("burst_pool")].flavour.template == ""
+    assert read(BOUNDS).fleet.pools[PoolName("burst_pool")].first_flavour.template == ""
 
 
 def test_poll_interval_is_the_agents_interval_and_the_controllers_tick_and_widens_windows() -> None:

@@ -26,7 +26,7 @@ from structlog.testing import capture_logs
 from tidegate.controller.observer import remembered
 from tidegate.model.decision import ActionKind
 from tidegate.model.fleet import ReplicaState, Want
-from tidegate.model.memory import Memory, PoolMemory
+from tidegate.model.memory import Durations, Memory, PoolMemory
 from tidegate.model.policy import Mode
 from tidegate.runtime.errors import Permanent, Transient
 
@@ -211,12 +211,12 @@ def test_a_replica_that_was_told_to_stop_leaves_the_desired_state_once_its_host_
 
 def test_the_memory_of_a_new_process_begins_with_its_own_start_and_unused_serials() -> None:
     """A restart earns its own grace, and a crash before settling cannot hand out a number twice."""
-    settled = Memory(started_at=NOON - timedelta(days=1), pools={BURST: PoolMemory(next_serial=4, failures=2)})
+    settled = Memory(started_at=NOON - timedelta(days=1), pools={BURST: PoolMemory(4, starts=Durations((240.0,)))})
 
     memory = remembered(settled, NOON, {BURST: 7, BASE: 2})
 
     assert memory.started_at == NOON
-    assert memory.pools[BURST] == PoolMemory(next_serial=7, failures=2)
+    assert memory.pools[BURST] == PoolMemory(7, starts=Durations((240.0,)))
     assert memory.pools[BASE].next_serial == 2
 
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.model.fleet import PoolName, ReplicaId, ServiceName
-from tidegate.model.memory import MEMORY_VERSION, Memory, PoolMemory, ServiceMemory
+from tidegate.model.memory import MEMORY_VERSION, BackOff, Memory, PoolMemory, ServiceMemory
+from tidegate.model.memory_json import memory_from, memory_json
 from tidegate.model.reading import Counter, EngineName, Gap, Missing
 from tidegate.model.series import SeriesKey
 from tidegate.model.usage import BUCKET, bucket_of
 from tidegate.model.vector import decode, encode
 from tidegate.store.admission import moment, ranges, read_layout
 from tidegate.store.buckets import HOLE, Border, fill, touched
-from tidegate.store.codec import memory_from, memory_json
 from tidegate.store.pack import pack, unpack
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
@@ -131,9 +131,9 @@ def test_a_host_that_samples_rarely_leaves_no_hole_by_that_alone(spacing: int, s
             st.builds(
                 PoolMemory,
                 next_serial=st.integers(1, 99),
-                failed_until=st.none() | moments,
-                failures=st.integers(0, 9),
-                failed_why=st.text(max_size=5),
+                back_offs=st.dictionaries(
+                    st.text(max_size=5), st.builds(BackOff, moments, st.integers(0, 9)), max_size=2
+                ),
                 counted=st.lists(st.text(max_size=5).map(ReplicaId), max_size=2).map(tuple),
             ),
             max_size=2,
@@ -146,6 +146,27 @@ def test_memory_survives_json(memory: Memory) -> None:
 
 def test_memory_of_another_version_is_not_guessed_at() -> None:
     assert memory_from({**memory_json(Memory()), "version": MEMORY_VERSION + 1}) is None
+
+
+def test_an_upgrade_carries_over_what_the_first_version_remembered() -> None:
+    at = datetime(2026, 11, 25, 12, tzinfo=UTC)
+    old = {
+        "version": 1,
+        "started_at": at.isoformat(),
+        "services": {"chat": {"wishes": [[at.isoformat(), 3]], "last_out": at.isoformat(), "last_in": None}},
+        "pools": {
+            "base": {"next_serial": 4, "failed_until": at.isoformat(), "failures": 2, "failed_why": "x", "counted": []},
+            "burst": {"next_serial": 7, "failed_until": None, "failures": 0, "counted": ["burst-6"]},
+        },
+    }
+    assert memory_from(old) == Memory(
+        started_at=at,
+        services={ServiceName("chat"): ServiceMemory(wishes=((at, 3),), last_out=at)},
+        pools={
+            PoolName("base"): PoolMemory(next_serial=4, back_offs={"default": BackOff(at, 2, why="x")}),
+            PoolName("burst"): PoolMemory(next_serial=7, counted=(ReplicaId("burst-6"),)),
+        },
+    )
 
 
 def test_a_layout_of_which_no_reading_can_be_made_is_refused() -> None:

@@ -87,7 +87,7 @@ def _as_data(file: Path, settings: Settings) -> dict[str, Any]:
 
 
 def _pool_data(pool: PoolPolicy) -> dict[str, Any]:
-    price = pool.flavour.price_per_gpu_hour
+    price = pool.first_flavour.price_per_gpu_hour
     return {
         "name": pool.name,
         "service": pool.service,
@@ -97,7 +97,7 @@ def _pool_data(pool: PoolPolicy) -> dict[str, Any]:
         "max": pool.max,
         "gpus_per_replica": pool.gpus_per_replica,
         "price_per_gpu_hour": None if price is None else str(price),
-        "currency": pool.flavour.currency,
+        "currency": pool.first_flavour.currency,
     }
 
 
@@ -133,12 +133,12 @@ def _policy(service: ServicePolicy) -> str:
 
 
 def _pool(pool: PoolPolicy) -> str:
-    price = pool.flavour.price_per_gpu_hour
+    price = pool.first_flavour.price_per_gpu_hour
     bounds = str(pool.min) if pool.min == pool.max else f"{pool.min} to {pool.max}"
     words = [pool.kind, pool.role, f"{bounds} x {_gpus(pool.gpus_per_replica)}", f"service {pool.service}"]
-    words.append("no price" if price is None else f"{price} {pool.flavour.currency} per GPU hour")
-    if pool.flavour.template:
-        words.append(f"started by {pool.flavour.template} on {', '.join(pool.flavour.hosts)}")
+    words.append("no price" if price is None else f"{price} {pool.first_flavour.currency} per GPU hour")
+    if pool.first_flavour.template:
+        words.append(f"started by {pool.first_flavour.template} on {', '.join(pool.first_flavour.hosts)}")
     return ", ".join(words)
 
 

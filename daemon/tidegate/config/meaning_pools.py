@@ -78,7 +78,7 @@ def pool_policies(
             min=table.min,
             max=max(table.min, table.max),
             gpus_per_replica=table.gpus_per_replica,
-            flavour=_flavour(scope, entry, hosts, currency),
+            flavours=(_flavour(scope, entry, hosts, currency),),
         )
         _check_room(scope, entry, pools[name], hosts)
     _note_unpriced(scope, pools)
@@ -166,7 +166,7 @@ def _price(scope: Scope, entry: Entry[PoolTable], flavour: FlavourTable) -> Deci
 
 def _check_room(scope: Scope, entry: Entry[PoolTable], pool: PoolPolicy, hosts: Hosts) -> None:
     """Each host can hold a replica, and together they can hold them all."""
-    places = [hosts[name] for name in pool.flavour.hosts if name in hosts]
+    places = [hosts[name] for name in pool.first_flavour.hosts if name in hosts]
     for host in places:
         if pool.gpus_per_replica > host.gpus:
             scope.findings.problem(
@@ -179,7 +179,7 @@ def _check_room(scope: Scope, entry: Entry[PoolTable], pool: PoolPolicy, hosts: 
 
 
 def _note_unpriced(scope: Scope, pools: Mapping[PoolName, PoolPolicy]) -> None:
-    free = [name for name, pool in pools.items() if pool.flavour.price_per_gpu_hour is None]
+    free = [name for name, pool in pools.items() if pool.first_flavour.price_per_gpu_hour is None]
     if free:
         scope.findings.note(
             scope.tables.cost.path if "cost" in scope.tables.present else (),
@@ -191,7 +191,7 @@ def _note_observed(scope: Scope, pools: Mapping[PoolName, PoolPolicy]) -> None:
     """Pools that nothing can be started for, said once for each table that makes some."""
     observed: dict[str, list[str]] = {}
     for entry in scope.tables.pools:
-        if entry.table.name in pools and not pools[PoolName(entry.table.name)].flavour.template:
+        if entry.table.name in pools and not pools[PoolName(entry.table.name)].first_flavour.template:
             observed.setdefault(str(entry.path[0]), []).append(entry.table.name)
     for table, names in observed.items():
         remedy = (

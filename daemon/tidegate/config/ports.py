@@ -59,7 +59,7 @@ def _claims(scope: Scope, settings: Settings) -> Iterator[_Claim]:
 
 def _slots(scope: Scope, settings: Settings, name: str) -> Iterator[_Claim]:
     """The ports that replicas on this host may get: as many as fit of the smallest that may run there."""
-    widths = [pool.gpus_per_replica for pool in settings.fleet.pools.values() if name in pool.flavour.hosts]
+    widths = [pool.gpus_per_replica for pool in settings.fleet.pools.values() if name in pool.first_flavour.hosts]
     for host in scope.tables.hosts:
         slots = host.table.gpus // min(widths) if widths and host.table.name == name else 0
         if slots:

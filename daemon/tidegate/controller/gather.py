@@ -73,7 +73,9 @@ def _replica(record: ReplicaRecord, view: HostView | None, freshness: Freshness,
 
 
 def _notes(views: Mapping[HostName, HostView], policy: FleetPolicy) -> tuple[str, ...]:
-    offered = {host for pool in policy.pools.values() if pool.flavour.template for host in pool.flavour.hosts}
+    offered = {
+        host for pool in policy.pools.values() if pool.first_flavour.template for host in pool.first_flavour.hosts
+    }
     notes: list[str] = []
     for name, view in sorted(views.items()):
         notes += _unknown_pools(view, policy.pools)

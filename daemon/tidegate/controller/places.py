@@ -22,13 +22,13 @@ def free_slots(
     Slot k takes GPUs k*g .. k*g+g-1 and port first_port + k. Each of its GPUs must be reported up by the host; a host
     that reads no GPUs at all (no NVML) is trusted to have what the configuration declares.
     """
-    if not pool.flavour.template:
+    if not pool.first_flavour.template:
         return ()
     held: dict[HostName, list[ReplicaRecord]] = {}
     for record in records:
         held.setdefault(record.host, []).append(record)
     places: list[Slot] = []
-    for name in pool.flavour.hosts:
+    for name in pool.first_flavour.hosts:
         host, view = hosts.get(name), views.get(name)
         if host is not None and view is not None and view.heard and not nameless_engines(view):
             taken = held.get(name, ())

@@ -27,7 +27,7 @@ def in_order(by_pool: Sequence[Sequence[Action]]) -> tuple[Action, ...]:
 
 def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:
     """What makes a pool its share; new replicas are numbered from `serial`."""
-    supply, flavour = share.supply, share.supply.pool.flavour
+    supply, flavour = share.supply, share.supply.pool.first_flavour
     pool, move = supply.pool.name, f"{supply.count} -> {share.target}"
     for replica in supply.lost:
         if replica.managed and replica.want is not Want.STOP:

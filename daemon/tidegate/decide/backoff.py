@@ -1,54 +1,79 @@
-"""How a pool whose starts fail is left alone for a while: 30 s, doubling to 10 min, in policy time."""
+"""How a flavour whose starts fail is left alone for a while, by the class of the failure, in policy time.
+
+What a retry can mend soon (health, a time-out) is tried again soon; what only a person or a provider mends (quota,
+authentication, a model that does not load) is asked rarely. Each pause doubles up to a longest one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from tidegate.decide.failure import failure_class
 from tidegate.decide.supply import UNWANTED, Supply, why_lost
-from tidegate.model.memory import PoolMemory
+from tidegate.model.fleet import FailureClass, Replica
+from tidegate.model.memory import BackOff, PoolMemory
+from tidegate.model.policy import PoolPolicy
 
-FIRST = timedelta(seconds=30)
-LONGEST = timedelta(minutes=10)
-_DOUBLINGS = 5  # 30 s * 2**5 is beyond LONGEST already
+_PAUSES = {
+    FailureClass.HEALTH: (30, 600),
+    FailureClass.TIME_OUT: (30, 600),
+    FailureClass.SOLD_OUT: (60, 900),
+    FailureClass.QUOTA: (120, 1800),
+    FailureClass.IMAGE: (120, 3600),
+    FailureClass.AUTHENTICATION: (300, 3600),
+}
+"""The first pause and the longest one, in seconds."""
+_DOUBLINGS = 12  # beyond every longest pause
 
 
-def pause_after(failures: int) -> timedelta:
+def pause_after(failures: int, kind: FailureClass) -> timedelta:
     """How long no start is tried after so many failures in a row."""
-    return min(FIRST * (1 << min(max(failures - 1, 0), _DOUBLINGS)), LONGEST)
+    first, longest = _PAUSES[kind]
+    return timedelta(seconds=min(first * (1 << min(max(failures - 1, 0), _DOUBLINGS)), longest))
 
 
 def with_failures(memory: PoolMemory, supply: Supply, now: datetime) -> PoolMemory:
     """Count replicas that were lost since the last tick, once each; forget failures once a later start is ready.
 
-    What is lost while the pool is already left alone was ordered before and is the same trouble: it lengthens the
+    What is lost while its flavour is already left alone was ordered before and is the same trouble: it lengthens the
     pause but does not double it again.
     """
-    memory = _not_ahead(_after_success(memory, supply), now)
     seen = frozenset(replica.id for replica in supply.in_sight)
     known = tuple(replica for replica in memory.counted if replica in seen)
     fresh = tuple(r for r in supply.lost if r.managed and r.want not in UNWANTED and r.id not in known)
-    memory = replace(memory, counted=known + tuple(replica.id for replica in fresh))
-    if not fresh:
-        return memory
-    why = f"{fresh[-1].id} {why_lost(fresh[-1], now)}"
-    failures = max(1, memory.failures) if backing_off(memory, now) else memory.failures + 1
-    return replace(memory, failures=failures, failed_until=now + pause_after(failures), failed_why=why)
+    held = {name: _not_ahead(one, now) for name, one in memory.back_offs.items() if not _mended(name, one, supply)}
+    for name in sorted({flavour_name(supply.pool, replica) for replica in fresh}):
+        held[name] = _longer(held.get(name), [r for r in fresh if flavour_name(supply.pool, r) == name], now)
+    return replace(memory, counted=known + tuple(replica.id for replica in fresh), back_offs=held)
 
 
-def backing_off(memory: PoolMemory, now: datetime) -> bool:
-    """True while no start of the pool is tried."""
-    return memory.failed_until is not None and memory.failed_until > now
+def back_off_of(memory: PoolMemory, flavour: str, now: datetime) -> BackOff | None:
+    """The back-off in force of a flavour; None while it may start replicas."""
+    found = memory.back_offs.get(flavour)
+    return found if found is not None and found.until > now else None
 
 
-def _after_success(memory: PoolMemory, supply: Supply) -> PoolMemory:
-    until = memory.failed_until
-    if until is not None and any(replica.managed and replica.requested_at >= until for replica in supply.ready):
-        return replace(memory, failures=0, failed_until=None, failed_why="")
-    return memory
+def flavour_name(pool: PoolPolicy, replica: Replica) -> str:
+    """The name of the flavour that a replica was started as."""
+    return pool.flavour_of(replica.flavour).name
 
 
-def _not_ahead(memory: PoolMemory, now: datetime) -> PoolMemory:
-    if memory.failed_until is None:
-        return memory
-    return replace(memory, failed_until=min(memory.failed_until, now + pause_after(memory.failures)))
+def _longer(before: BackOff | None, lost: Sequence[Replica], now: datetime) -> BackOff:
+    worst = max(lost, key=lambda replica: (_PAUSES[failure_class(replica)], replica.id))
+    kind, last = failure_class(worst), lost[-1]
+    failures = 1 if before is None else max(1, before.failures) + (before.until <= now)
+    return BackOff(now + pause_after(failures, kind), failures, kind, f"{last.id} {why_lost(last, now)}")
+
+
+def _mended(name: str, held: BackOff, supply: Supply) -> bool:
+    """True once a replica that was requested after the pause is ready."""
+    return any(
+        replica.managed and replica.requested_at >= held.until and flavour_name(supply.pool, replica) == name
+        for replica in supply.ready
+    )
+
+
+def _not_ahead(held: BackOff, now: datetime) -> BackOff:
+    return replace(held, until=min(held.until, now + pause_after(held.failures, held.kind)))

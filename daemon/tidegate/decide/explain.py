@@ -30,6 +30,18 @@ _WORDS = {
     Limit.BASE_FIRST: "the base pool fills first",
     Limit.START_FAILED: "the last start failed",
     Limit.MODE: "the mode lets nothing be done",
+    Limit.BUDGET: "the budget allows no more",
+    Limit.STEP: "no more at once",
+    Limit.FLAP: "the size has gone up and down often enough",
+    Limit.SCHEDULE: "the schedule's bounds",
+    Limit.MANUAL: "bounds set by hand",
+    Limit.PAUSED: "paused by hand",
+    Limit.PROOF: "one replica less would not meet the objective",
+    Limit.SLO_INFEASIBLE: "single requests miss the objective by themselves, more replicas would not mend it",
+    Limit.STUCK_QUEUE: "requests wait although replicas have room, more replicas would not mend it",
+    Limit.RATIO: "the ratio of prefill to decode",
+    Limit.HOLD: "replicas that are paid or held for longer",
+    Limit.FLAVOUR: "a preferred flavour is passed over",
 }
 
 
@@ -79,8 +91,8 @@ def _holds(sized: Sized, share: Share, conclusion: Conclusion) -> Iterator[Hold]
         if hold.limit is Limit.MISSING_DATA or wanted != target:
             yield hold
     for limit in share.limits:
-        failed = limit is Limit.START_FAILED
-        yield Hold(limit, memory.failed_until, memory.failed_why) if failed else Hold(limit)
+        held = memory.back_offs.get(pool.first_flavour.name) if limit is Limit.START_FAILED else None
+        yield Hold(limit, held.until, held.why) if held else Hold(limit)
     if wanted < target == pool.min:
         yield Hold(Limit.MIN)
     if wanted > target == pool.max:

@@ -51,8 +51,10 @@ def measure_of(service: ServicePolicy) -> Measure:
     match service.policy:
         case PolicyName.TARGET:
             return Measure((SignalName.RUNNING, SignalName.WAITING), service.target.in_flight_per_replica)
-        case PolicyName.THRESHOLD:  # pragma: no branch - the last of them
+        case PolicyName.THRESHOLD:
             return Measure((SignalName.GPU_UTILIZATION,), service.threshold.scale_out_above)
+        case _:
+            return Measure((SignalName.RUNNING, SignalName.WAITING), service.target.in_flight_per_replica)
 
 
 def demand_of(group: Group, supplies: Sequence[Supply], silent_share: float) -> Demand:
@@ -67,9 +69,11 @@ def demand_of(group: Group, supplies: Sequence[Supply], silent_share: float) -> 
             leaving = [replica for supply in supplies for replica in supply.leaving]
             load = load_of(ready, leaving, measure, silent_share)
             return demand_by_target(group.key, load, count, group.service.target)
-        case PolicyName.THRESHOLD:  # pragma: no branch - the last of them
+        case PolicyName.THRESHOLD:
             load = load_of(ready, (), measure, silent_share)
             return demand_by_threshold(group.key, load, count, group.service.threshold)
+        case _:
+            return unknown_demand(group.key, count)
 
 
 def bounds_of(group: Group, supplies: Sequence[Supply]) -> Bounds:

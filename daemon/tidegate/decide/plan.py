@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidegate.decide.actions import actions_of, in_order
-from tidegate.decide.backoff import backing_off, with_failures
+from tidegate.decide.backoff import back_off_of, with_failures
 from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
 from tidegate.decide.group import Sized, groups_of, size
 from tidegate.decide.placement import Places
@@ -44,13 +44,14 @@ def plan(fleet: Fleet, policy: FleetPolicy, memory: Memory, now: datetime) -> Pl
     for group in groups_of(policy):
         found = [supplies[name] for name in group.pools]
         sized = size(group, found, memory.services.get(group.key, ServiceMemory()), policy, began_at, now)
-        concluded.append(_conclude(sized, pools, policy.mode, places, now))
+        concluded.append(_conclude(sized, pools, policy, places, now))
     decisions = {decision.pool: decision for one in concluded for decision in one.decisions}
     return Plan(
         decisions=tuple(decisions[name] for name in policy.pools),
         actions=in_order([steps for one in concluded for steps in one.actions]),
         memory=Memory(
             started_at=began_at,
+            at=now,
             services={**memory.services, **{one.key: one.service for one in concluded}},
             pools={**memory.pools, **{name: pool for one in concluded for name, pool in one.pools.items()}},
         ),
@@ -75,10 +76,13 @@ def _refreshed(memory: PoolMemory, supply: Supply, view: PoolView, now: datetime
 
 
 def _conclude(
-    sized: Sized, pools: Mapping[PoolName, PoolMemory], mode: Mode, places: Places, now: datetime
+    sized: Sized, pools: Mapping[PoolName, PoolMemory], policy: FleetPolicy, places: Places, now: datetime
 ) -> _Concluded:
-    paused = frozenset(name for name in sized.group.pools if backing_off(pools[name], now))
-    wanted, withheld = wanted_by_pool(sized), mode is not Mode.ACT
+    paused = frozenset(
+        name for name in sized.group.pools if back_off_of(pools[name], policy.pools[name].first_flavour.name, now)
+    )
+    wanted, mode = wanted_by_pool(sized), policy.mode
+    withheld = mode is not Mode.ACT
     decisions: list[Decision] = []
     actions: list[tuple[Action, ...]] = []
     after: dict[PoolName, PoolMemory] = {}

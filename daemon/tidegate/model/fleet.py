@@ -81,6 +81,30 @@ class SignalName(StrEnum):
     WAITING = "queue_depth"
     GPU_UTILIZATION = "gpu_utilization"
     KV_CACHE_USAGE = "kv_cache_usage"
+    PROMPT_TOKENS = "prompt_tokens_per_second"
+    """Prompt tokens taken in, those found in the cache included."""
+    GENERATION_TOKENS = "generation_tokens_per_second"
+    CACHED_TOKENS = "cached_tokens_per_second"
+    """The part of the prompt tokens that the prefix cache saved."""
+    REQUEST_RATE = "requests_per_second"
+    TTFT_P95 = "ttft_p95"
+    """Seconds, over the requests of the view window."""
+    TPOT_P95 = "tpot_p95"
+    """Seconds per output token after the first."""
+
+
+class FailureClass(StrEnum):
+    """Why a replica did not come to be; each has a back-off of its own."""
+
+    QUOTA = "quota"
+    SOLD_OUT = "sold_out"
+    AUTHENTICATION = "authentication"
+    IMAGE = "image"
+    """The image or the model could not be loaded."""
+    HEALTH = "health"
+    """It came up and then failed, or never became healthy."""
+    TIME_OUT = "time_out"
+    """It missed its start deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +129,10 @@ class Replica:
     """What it was last asked to be, where known: a command counts before the host has shown it."""
     why: str = ""
     """What the host says of its state, in words."""
+    failure: FailureClass | None = None
+    """Of a failed replica, where its actuator can tell; None: the words of `why` are looked at instead."""
+    flavour: str = ""
+    """The flavour it was started as; empty: its pool's first."""
     signals: Mapping[SignalName, Signal] = field(default_factory=dict)
 
     def signal(self, name: SignalName) -> Signal:
@@ -120,6 +148,8 @@ class Slot:
     slot: int
     gpus: tuple[int, ...]
     port: int
+    flavour: str = ""
+    """Which flavour of the pool would start here; empty: the pool's first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +161,28 @@ class PoolView:
     free_slots: tuple[Slot, ...] = ()
 
 
+_NOT_REPORTED = Missing(Gap.NOT_REPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """What the front door of a service says: the only witness of requests that no replica has taken."""
+
+    waiting: Signal = _NOT_REPORTED
+    """Requests that wait for a replica."""
+    arrival_rate: Signal = _NOT_REPORTED
+    """Requests per second that come in."""
+
+
+NO_GATEWAY = Gateway()
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """Everything `plan` may look at."""
 
     at: datetime
     pools: Mapping[PoolName, PoolView]
+    gateways: Mapping[ServiceName, Gateway] = field(default_factory=dict)
+    external: Mapping[ServiceName, Signal] = field(default_factory=dict)
+    """Replicas that another program asks for, for services under the `external` policy."""

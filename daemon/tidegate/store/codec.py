@@ -1,4 +1,4 @@
-"""Values as JSON and back: signals, memory and alerts, for the columns that nobody queries by field."""
+"""Values as JSON and back: signals and alerts, for the columns that nobody queries by field."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 from tidegate.model.alert import AlertPhase, AlertState
 from tidegate.model.decision import UsedSignal
-from tidegate.model.fleet import Idle, PoolName, ReplicaId, ServiceName, Signal, Value
-from tidegate.model.memory import MEMORY_VERSION, Memory, PoolMemory, ServiceMemory
+from tidegate.model.fleet import Idle, Signal, Value
 from tidegate.model.reading import Gap, Missing
 
 Json = Mapping[str, Any]
@@ -37,59 +36,6 @@ def _signal_from(data: Json) -> Signal:
         return Missing(Gap(data["missing"]))
     age = timedelta(seconds=data["age"])
     return Idle(age) if "idle" in data else Value(data["value"], age)
-
-
-def memory_json(memory: Memory) -> Json:
-    """The decision core's memory, with the version of its shape."""
-    return {
-        "version": MEMORY_VERSION,
-        "started_at": _text(memory.started_at),
-        "services": {
-            name: {
-                "wishes": [[_text(at), wish] for at, wish in service.wishes],
-                "last_out": _text(service.last_out),
-                "last_in": _text(service.last_in),
-            }
-            for name, service in memory.services.items()
-        },
-        "pools": {
-            name: {
-                "next_serial": pool.next_serial,
-                "failed_until": _text(pool.failed_until),
-                "failures": pool.failures,
-                "failed_why": pool.failed_why,
-                "counted": list(pool.counted),
-            }
-            for name, pool in memory.pools.items()
-        },
-    }
-
-
-def memory_from(data: Json) -> Memory | None:
-    """What `memory_json` wrote; None when it was written in another version's shape."""
-    if data["version"] != MEMORY_VERSION:
-        return None
-    return Memory(
-        started_at=_moment(data["started_at"]),
-        services={
-            ServiceName(name): ServiceMemory(
-                wishes=tuple((datetime.fromisoformat(at), wish) for at, wish in service["wishes"]),
-                last_out=_moment(service["last_out"]),
-                last_in=_moment(service["last_in"]),
-            )
-            for name, service in data["services"].items()
-        },
-        pools={
-            PoolName(name): PoolMemory(
-                next_serial=pool["next_serial"],
-                failed_until=_moment(pool["failed_until"]),
-                failures=pool["failures"],
-                failed_why=pool.get("failed_why", ""),
-                counted=tuple(map(ReplicaId, pool["counted"])),
-            )
-            for name, pool in data["pools"].items()
-        },
-    )
 
 
 def alert_json(state: AlertState) -> Json:

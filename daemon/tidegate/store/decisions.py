@@ -14,9 +14,10 @@ from sqlalchemy.dialects.postgresql import insert
 from tidegate.model.decision import Action, Decision, Limit, Plan
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory
+from tidegate.model.memory_json import memory_from, memory_json
 from tidegate.model.policy import Mode
 from tidegate.model.records import DecisionRecord, Outcome, PoolFigures
-from tidegate.store.codec import memory_from, memory_json, signal_from, signal_json
+from tidegate.store.codec import signal_from, signal_json
 from tidegate.store.database import Database
 from tidegate.store.schema import action, decision, pool_figure
 from tidegate.store.schema import memory as kept_memory

@@ -141,7 +141,7 @@ def _start(connection: Connection, action: Action, policy: FleetPolicy, now: dat
         id=action.replica,
         pool=action.pool,
         host=slot.host,
-        template=pool.flavour.template,
+        template=pool.flavour_of(slot.flavour).template,
         slot=slot.slot,
         gpus=slot.gpus,
         gpu_count=pool.gpus_per_replica,
@@ -234,6 +234,6 @@ def _holding(row: Any, policy: FleetPolicy) -> Holding:
         gpus=row.gpu_count,
         start=row.start,
         end=row.end,
-        price_per_gpu_hour=pool.flavour.price_per_gpu_hour if pool else None,
-        currency=pool.flavour.currency if pool else "",
+        price_per_gpu_hour=pool.first_flavour.price_per_gpu_hour if pool else None,
+        currency=pool.first_flavour.currency if pool else "",
     )
