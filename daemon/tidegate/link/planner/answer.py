@@ -1,0 +1,44 @@
+"""A plan as one line of JSON: the same plan always as the same bytes. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.link.planner.observation import Observation, ObservedPool
+from tidegate.link.planner.world import replica_id
+from tidegate.model.decision import ActionKind, Decision, Plan
+from tidegate.model.fleet import PoolName, ReplicaId
+
+_RELEASES = frozenset({ActionKind.CANCEL, ActionKind.DRAIN, ActionKind.GIVE_UP})
+
+
+def answer_line(observation: Observation, plan: Plan) -> bytes:
+    """What should be, in the order of the observation's pools."""
+    decisions = {decision.pool: decision for decision in plan.decisions}
+    pools = {pool.name: _pool(pool, decisions, plan) for pool in observation.pools}
+    return _line({"pools": pools, "reasons": list(observation.notes)})
+
+
+def error_line(message: str) -> bytes:
+    """What is wrong with a line."""
+    return _line({"error": message})
+
+
+def _pool(pool: ObservedPool, decisions: Mapping[PoolName, Decision], plan: Plan) -> dict[str, Any]:
+    decision = decisions[PoolName(pool.name)]
+    given: dict[ReplicaId, str | int] = {replica_id(pool.name, replica): replica.id for replica in pool.replicas}
+    actions = [action for action in plan.actions if action.pool == pool.name]
+    return {
+        "target": decision.target,
+        "victims": [given[action.replica] for action in actions if action.kind in _RELEASES],
+        "uncordon": [given[action.replica] for action in actions if action.kind is ActionKind.RESUME],
+        "wanted": decision.wanted,
+        "reason": decision.reason,
+        "limits": [limit.value for limit in decision.limits],
+    }
+
+
+def _line(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data, separators=(", ", ": ")).encode() + b"\n"
