@@ -53,7 +53,6 @@ report = Table(
     Column("vector", LargeBinary, nullable=False),
     UniqueConstraint("host", "boot_id", "sequence", "at"),
     Index(None, "host", "at"),
-    Index(None, "at"),
     postgresql_partition_by="RANGE (at)",
 )
 """One row a report, in daily partitions `report_YYYYMMDD` (store/partitions.py)."""
@@ -64,8 +63,12 @@ dirty_bucket = Table(
     Column("host", Text, primary_key=True),
     Column("bucket", _Moment, primary_key=True),
     Column("not_before", _Moment),
+    Column("version", BigInteger, nullable=False, server_default="0"),
 )
-"""Five-minute buckets whose usage has to be worked out again: now, or (to close them) at `not_before`."""
+"""Five-minute buckets whose usage has to be worked out again: now, or (to close them) at `not_before`.
+
+`version` grows with every mark, so that one set while the bucket was being worked out is not taken away.
+"""
 
 horizon = Table(
     "horizon",
