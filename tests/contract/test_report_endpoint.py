@@ -268,7 +268,7 @@ def start_base(server: Server) -> None:
 def test_a_newer_desired_state_is_answered_at_once(server: Server) -> None:
     """Newer by revision, or of a newer term."""
     start_base(server)
-    server.world.store.replicas.new_epoch(NOON)
+    server.world.store.replicas.epoch += 1
 
     found = server.ask("GET", "/v1/desired?after_epoch=0&after=99", headers=OF_H1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -11,10 +12,12 @@ from fakes.store import FakeStore
 
 from tidegate.model.decision import Action, ActionKind
 from tidegate.model.fleet import PoolName, ReplicaId, ReplicaState, ServiceName, Slot, Want
+from tidegate.model.leadership import Candidate
 from tidegate.model.policy import Flavour, FleetPolicy, PoolPolicy
 from tidegate.model.reading import HostName
 from tidegate.model.records import ReplicaRecord
 from tidegate.model.usage import Holding
+from tidegate.store.leadership import StoredLeadership
 from tidegate.store.store import Store
 from tidegate.wire import EngineStatus, HostState, ReplicaStatus
 
@@ -51,6 +54,14 @@ def other(kind: ActionKind, serial: int, deadline: datetime | None = None) -> Ac
 
 def found(store: AnyStore, serial: int) -> ReplicaRecord:
     return next(record for record in store.replicas.load() if record.id == f"burst-{serial}")
+
+
+def begin_term(store: AnyStore, now: datetime) -> int:
+    candidate = Candidate("one/1", "one:1")
+    if isinstance(store, FakeStore):
+        return store.leaderships.claim(candidate, None, MINUTE, now).epoch
+    with closing(StoredLeadership(store.database)) as leaderships:
+        return leaderships.claim(candidate, None, MINUTE, now).epoch
 
 
 def unmanaged(at: datetime, name: str = "gpu-1/vllm-0") -> ReplicaRecord:
@@ -161,8 +172,7 @@ def test_hosts_have_revisions_of_their_own(store: AnyStore, now: datetime) -> No
     store.replicas.apply([other(ActionKind.DRAIN, 2)], POLICY, now)
     assert (store.replicas.desired(H1).revision, store.replicas.desired(H2).revision) == (1, 2)
     assert store.replicas.positions() == {H1: (0, 1), H2: (0, 2)}
-    assert store.replicas.newest_epoch() == 0
-    assert store.replicas.new_epoch(now) == store.replicas.newest_epoch() == 1
+    begin_term(store, now)
     assert store.replicas.positions() == {H1: (1, 1), H2: (1, 2)}
     assert [replica.replica_id for replica in store.replicas.desired(H1).replicas] == ["burst-1", "burst-3"]
 
@@ -230,7 +240,7 @@ def test_replicas_come_by_pool_and_serial(store: AnyStore, now: datetime) -> Non
 
 
 def test_epochs_rise(store: AnyStore, now: datetime) -> None:
-    first, second = store.replicas.new_epoch(now), store.replicas.new_epoch(now)
+    first, second = begin_term(store, now), begin_term(store, now)
     assert 0 < first < second == store.replicas.desired(H1).epoch
 
 

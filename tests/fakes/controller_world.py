@@ -21,6 +21,7 @@ from tidegate.controller.counts import Counts
 from tidegate.controller.head import Head
 from tidegate.controller.intake import Intake
 from tidegate.controller.observer import Observer
+from tidegate.controller.recent_past import RecentPast
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Planner, Tick
@@ -204,8 +205,9 @@ class World:
         self.head = Head(timedelta(minutes=15))
         self.state = State(Overview("1.0", now), self.current, Counts())
         self.intake = Intake(self.store.reports, self.store.hosts, self.store.replicas, self.head, self.state)
+        follow = RecentPast(self.head, self.store.reports, self.intake.heard, lambda: now)
         self.observer = Observer(
-            self.head, self.store.hosts, self.store.replicas, self.store.decisions, now, self.store.replicas.epoch
+            self.head, self.store.hosts, self.store.replicas, self.store.decisions, follow, lambda: now
         )
         self.actor = Actor(self.store.replicas, self.woken.append)
         self.tick = Tick(

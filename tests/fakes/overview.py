@@ -11,6 +11,7 @@ from fakes.controller_world import BASE, BURST, CHAT, H1, H2, fleet_policy, reco
 from tidegate.model.alert import AlertPhase, AlertState
 from tidegate.model.decision import Decision, Limit, UsedSignal
 from tidegate.model.fleet import Idle, PoolName, ReplicaId, ReplicaState, Value, Want
+from tidegate.model.leadership import Leadership, Part
 from tidegate.model.money import CostState
 from tidegate.model.overview import (
     CostOverview,
@@ -36,7 +37,7 @@ def overview(now: datetime) -> Overview:
         version="1.2.3",
         started_at=now - timedelta(hours=5),
         at=now - timedelta(seconds=4),
-        epoch=7,
+        leadership=Leadership(Part.LEADS, 7, "gate-1:9092", now - timedelta(hours=4)),
         mode=Mode.ACT,
         currency="USD",
         view_window=timedelta(seconds=60),

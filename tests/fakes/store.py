@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fakes.store_fleet import FakeDecisions, FakeReplicas
+from fakes.store_leadership import FakeLeaderships
 from fakes.store_samples import FakeHosts, FakeReports, FakeUsage
 
 from tidegate.model.alert import AlertState, Notice
@@ -57,6 +58,13 @@ class FakeAlerts:
             heads.setdefault((owed.notice.channel, owed.notice.alert.fingerprint), owed)
         return [(o.notice, o.attempts) for o in heads.values() if o.next_at is not None and o.next_at <= now][:limit]
 
+    def claim(self, notice_id: str, now: datetime, until: datetime) -> bool:
+        owed = self.owed[notice_id]
+        due = owed.next_at is not None and owed.next_at <= now
+        if due:
+            owed.next_at = until
+        return due
+
     def delivered(self, notice_id: str, at: datetime) -> None:
         self.retry(notice_id, None, "")
 
@@ -76,6 +84,8 @@ class FakeStore:
     decisions: FakeDecisions = field(default_factory=FakeDecisions)
     alerts: FakeAlerts = field(default_factory=FakeAlerts)
     usage: FakeUsage = field(init=False)
+    leaderships: FakeLeaderships = field(init=False)
 
     def __post_init__(self) -> None:
+        self.leaderships = FakeLeaderships(self.replicas)
         self.usage = FakeUsage(self.reports, self.hosts)

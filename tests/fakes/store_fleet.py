@@ -120,13 +120,6 @@ class FakeReplicas:
     def positions(self) -> Mapping[HostName, tuple[int, int]]:
         return {host: (self.epoch, revision) for host, revision in self.revisions.items()}
 
-    def newest_epoch(self) -> int:
-        return self.epoch
-
-    def new_epoch(self, now: datetime) -> int:
-        self.epoch += 1
-        return self.epoch
-
     def holdings(self, since: datetime, until: datetime, policy: FleetPolicy) -> Sequence[Holding]:
         result = []
         for record in self.records.values():

@@ -27,6 +27,7 @@ from tidegate.model.policy import Mode
 from tidegate.model.records import PoolFigures
 from tidegate.store.database import open_database
 from tidegate.store.decisions import StoredDecisions
+from tidegate.store.fence import NoFence
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = sorted((ROOT / "dashboards" / "boards").glob("*.json"))
@@ -60,7 +61,7 @@ def seeded(module_dsn: str) -> Iterator[psycopg.Connection[Any]]:
     """Six hours of two pools: figures each quarter of an hour, usage each five, one scale-out."""
     now, dsn = NOW, module_dsn
     database = open_database(dsn)
-    store = StoredDecisions(database)
+    store = StoredDecisions(database, NoFence())
     for minute in range(0, 360, 15):
         at = now - timedelta(minutes=minute)
         figures = PoolFigures(

@@ -215,7 +215,7 @@ def test_a_reload_that_fails_keeps_the_running_configuration_and_is_told() -> No
 )
 def test_readiness_is_judged_by_the_ticks(health: JobHealth | None, ready: bool, why: str) -> None:
     """The sentence says since when and why."""
-    found = readiness(health, timedelta(seconds=60), NOON)
+    found = readiness(health, timedelta(seconds=60), NOON - timedelta(days=1), NOON)
 
     assert found[0] is ready
     assert why in found[1]

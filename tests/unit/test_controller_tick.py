@@ -157,18 +157,6 @@ def test_a_crash_at_any_step_is_made_good_by_the_next_tick(step: str, after: boo
     assert len([record for record in ready if record.pool == BURST]) == 2
 
 
-def test_a_controller_whose_term_is_over_does_nothing_any_more() -> None:
-    """Two on one database: the one that began last acts, the other says so and stands aside."""
-    made = world()
-    made.store.replicas.new_epoch(NOON)
-
-    with pytest.raises(Transient, match="another controller works on this database since term 1, ours is 0"):
-        made.run()
-
-    assert made.store.decisions.decisions == []
-    assert ids(made) == []
-
-
 def test_a_store_that_is_away_fails_the_tick_and_the_next_one_goes_on() -> None:
     """The loop counts it; nothing was half done."""
     made = world()

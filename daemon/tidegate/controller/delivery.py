@@ -26,6 +26,9 @@ _DELAYS = (
 GIVE_UP_AFTER = timedelta(hours=6)
 """Nobody needs to hear of an alert for the first time so late."""
 _JITTER = 0.2
+_CLAIM = timedelta(minutes=2)
+"""How long a notice that is being sent is nobody else's: longer than a sending takes, and soon enough that one whose
+sender died on the way is sent again."""
 
 
 def next_try(notice: Notice, attempts: int, now: datetime, after: timedelta | None = None) -> datetime | None:
@@ -62,7 +65,13 @@ class Delivery:
                 away.add(notice.channel)
 
     def _try(self, notice: Notice, attempts: int, now: datetime) -> bool:
-        """False when the channel may take it, and others, at another time."""
+        """False when the channel may take it, and others, at another time.
+
+        It is claimed under the term right before it goes out: a leader that was frozen since it looked what is due
+        sends nothing that its successor has sent.
+        """
+        if not self.alerts.claim(notice.id, now, now + _CLAIM):
+            return True
         try:
             self.notifier.send(notice, now)
         except Permanent as error:

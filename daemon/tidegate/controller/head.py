@@ -23,7 +23,7 @@ class Head:
     """Readings by host, in time order, over the last `span`; safe to use from any thread."""
 
     def __init__(self, span: timedelta, most: int | None = None) -> None:
-        self._span, self._most = span, most_readings(span) if most is None else most
+        self.span, self._most = span, most_readings(span) if most is None else most
         self._lock = threading.Lock()
         self._hosts: dict[HostName, list[HostReading]] = {}
 
@@ -37,12 +37,12 @@ class Head:
             for reading in readings:
                 if self.covers(reading.at, now):
                     kept += _put(self._hosts.setdefault(reading.host, []), reading)
-            self._trim(now - self._span)
+            self._trim(now - self.span)
         return kept
 
     def covers(self, at: datetime, now: datetime) -> bool:
         """True for a moment of the recent past; one far ahead is a broken clock's, and would push the true ones out."""
-        return now - self._span <= at <= now + AHEAD
+        return now - self.span <= at <= now + AHEAD
 
     def since(self, since: datetime, until: datetime) -> Mapping[HostName, Sequence[HostReading]]:
         """A copy of every host's readings with since < at <= until, oldest first; hosts without one are left out."""

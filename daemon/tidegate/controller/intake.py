@@ -31,6 +31,8 @@ class Intake:
     def __init__(self, reports: Reports, hosts: Hosts, replicas: Replicas, head: Head, state: State) -> None:
         self._reports, self._hosts, self._replicas = reports, hosts, replicas
         self._head, self._state = head, state
+        self.heard: dict[HostName, datetime] = {}
+        """When each host last spoke to this controller."""
 
     def take(self, host: HostName, batch: Batch, clock: Clock) -> Answer:
         """Store the batch and answer it; raises ValueError (nothing stored) when a vector does not fit its layout."""
@@ -48,6 +50,7 @@ class Intake:
         self._feed(host, reports, now)
         if batch.state is not None:
             self._hosts.seen(host, batch.state, now)
+            self.heard[host] = now
             for report in reports[:1]:
                 self._state.twins.heard(host, report.boot_id, now)
         return Answer(

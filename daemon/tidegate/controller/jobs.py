@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -12,6 +12,7 @@ import structlog
 from tidegate.alert.evaluate import evaluate, reach_of
 from tidegate.controller.costs import Costs, trailing_hour
 from tidegate.controller.delivery import Delivery
+from tidegate.controller.leader import Leader
 from tidegate.controller.ports import Alerts, Decisions, Retention, Usage
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
@@ -43,14 +44,18 @@ class Jobs:
     delivery: Delivery
     retention: Retention
 
-    def schedule(self, loop: Loop) -> None:
-        """Put them into the loop at the configured intervals."""
+    def schedule(self, loop: Loop, leader: Leader) -> None:
+        """Put them into the loop at the configured intervals; but for the page's log only the leader does them."""
         settings = self.current.settings.controller
-        loop.every("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
-        loop.every("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
-        loop.every("notify", settings.notify_interval, self.notify)
+
+        def led(name: str, interval: timedelta, job: Callable[[], None], first_after: timedelta = timedelta()) -> None:
+            loop.every(name, interval, leader.led(job), first_after, only_if=leader.leads)
+
+        led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
+        led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
+        led("notify", settings.notify_interval, self.notify)
+        led("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
         loop.every("changes", settings.tick, self.read_changes)
-        loop.every("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
 
     def roll_up(self) -> None:
         """Bring token usage up to date, then the cost of the trailing hour."""

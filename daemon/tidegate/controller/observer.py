@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -11,7 +11,9 @@ from tidegate.controller.hostview import Freshness, Sources
 from tidegate.controller.ports import Decisions, Hosts, Replicas
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory
-from tidegate.runtime.errors import Transient
+from tidegate.wire import HostRecord
+
+Follow = Callable[[Sequence[HostRecord], datetime], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,33 +24,27 @@ class Observer:
     hosts: Hosts
     replicas: Replicas
     decisions: Decisions
-    started_at: datetime
-    epoch: int
-    """The term of this controller."""
+    follow: Follow
+    """Completes the head by what hosts told others."""
+    began_at: Callable[[], datetime]
+    """When this controller began to lead."""
 
     def sources(self, freshness: Freshness, now: datetime) -> Sources:
-        """What every host said last, its readings of the window, and every replica that is not stopped.
-
-        Raises Transient once another controller has begun a later term on the same database: only the newest acts.
-        """
-        newest = self.replicas.newest_epoch()
-        if newest != self.epoch:
-            raise Transient(
-                f"another controller works on this database since term {newest}, ours is {self.epoch}: this one does "
-                "nothing any more; stop one of the two, or start this one again to make it the newest"
-            )
+        """What every host said last, its readings of the window, and every replica that is not stopped."""
         # In this order: what a host confirms is read after what was wanted of it, so a change in between only delays.
         records, wanted = self.replicas.load(), self.replicas.positions()
+        hosts = self.hosts.all()
+        self.follow(hosts, now)
         readings = self.head.since(now - freshness.view_window, now)
-        return Sources(self.hosts.all(), readings, records, wanted)
+        return Sources(hosts, readings, records, wanted)
 
     def memory(self) -> Memory:
         """What the last tick that was settled remembered, safe to act on after a crash in the middle of a later one."""
-        return remembered(self.decisions.memory(), self.started_at, self.replicas.next_serials())
+        return remembered(self.decisions.memory(), self.began_at(), self.replicas.next_serials())
 
 
 def remembered(memory: Memory, started_at: datetime, serials: Mapping[PoolName, int]) -> Memory:
-    """The memory of this process: its own start, and no serial number that was ever given to a replica."""
+    """The memory of this process: the start of its term, and no serial number that was ever given to a replica."""
     pools = dict(memory.pools)
     for name, serial in serials.items():
         known = pools.get(name, PoolMemory())

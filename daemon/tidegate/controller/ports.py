@@ -1,6 +1,7 @@
 """What the controller needs of the world. Adapters live in store/, notify/, link/; only wiring.py names them.
 
-Every write is one transaction and idempotent: after a crash the same call again does no harm.
+Every write is one transaction and idempotent: after a crash the same call again does no harm. What only a leader may
+write raises Transient when the term is over that the caller works under.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tidegate.model.alert import AlertState, Notice
 from tidegate.model.decision import Action, Plan
 from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Label, Limits, Metric, Question
+from tidegate.model.leadership import Candidate, Lease
 from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import HostName, HostReading
@@ -135,16 +137,24 @@ class Replicas(Protocol):
         """(epoch, revision) of the desired state of every host that ever had one."""
         ...
 
-    def newest_epoch(self) -> int:
-        """The latest term that any controller began; 0 before the first."""
-        ...
-
-    def new_epoch(self, now: datetime) -> int:
-        """Begin a term: a number above every earlier one."""
-        ...
-
     def holdings(self, since: datetime, until: datetime, policy: FleetPolicy) -> Sequence[Holding]:
         """Which replica held GPUs between the two moments, clipped to them (to `until` when still held)."""
+        ...
+
+
+class Leaderships(Protocol):
+    """The lease that one controller at a time holds."""
+
+    def claim(self, candidate: Candidate, epoch: int | None, span: timedelta, now: datetime) -> Lease:
+        """Renew the term for `span` real seconds, or begin one where nobody leads; else say who does.
+
+        `epoch` is the candidate's running term; None at its start, when the lease of its own earlier life is no
+        obstacle. Raises Transient when the database is away.
+        """
+        ...
+
+    def resign(self, candidate: Candidate, epoch: int) -> None:
+        """Give the lease back, so that another need not wait for its end."""
         ...
 
 
@@ -217,6 +227,10 @@ class Alerts(Protocol):
 
     def due(self, now: datetime, limit: int = 20) -> Sequence[tuple[Notice, int]]:
         """Notices to try now, with the attempts already made."""
+        ...
+
+    def claim(self, notice_id: str, now: datetime, until: datetime) -> bool:
+        """Keep a notice that is due from everybody else until then; False when it is not due any more."""
         ...
 
     def delivered(self, notice_id: str, at: datetime) -> None:

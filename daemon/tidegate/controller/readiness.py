@@ -18,13 +18,14 @@ def longest_silence(tick: timedelta, clock: Clock) -> timedelta:
     return max(_MISSED_TICKS * tick, timedelta(seconds=_REAL_GRACE_SECONDS / real_second))
 
 
-def readiness(health: JobHealth | None, longest: timedelta, now: datetime) -> tuple[bool, str]:
-    """Ready while ticks go through; the sentence says since when they do not, and the last error."""
-    if health is None or (health.last_success is None and not health.failures):
-        return False, "starting: no tick has gone through yet"
-    because = f": {health.error}" if health.error else ""
-    if health.last_success is None:
-        return False, f"no tick has gone through yet{because}"
+def readiness(health: JobHealth | None, longest: timedelta, began_at: datetime, now: datetime) -> tuple[bool, str]:
+    """Ready while ticks go through; the sentence says since when they do not, and the last error.
+
+    A tick of an earlier term, before `began_at`, is none.
+    """
+    because = f": {health.error}" if health is not None and health.error else ""
+    if health is None or health.last_success is None or health.last_success < began_at:
+        return False, f"no tick has gone through yet{because}" if because else "starting: no tick has gone through yet"
     age = now - health.last_success
     if age > longest:
         return False, f"the last tick went through {age.total_seconds():.0f} s ago{because}"

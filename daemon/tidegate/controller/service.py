@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import structlog
 
 from tidegate.controller.jobs import Jobs
+from tidegate.controller.leader import RENEW, Leader
 from tidegate.controller.readiness import TICK
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
-from tidegate.runtime.clock import Clock
+from tidegate.runtime.clock import Clock, SystemClock
+from tidegate.runtime.errors import Transient
 from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import Loop
 from tidegate.runtime.serve import HttpServer
@@ -31,6 +33,7 @@ class Controller:
     clock: Clock
     current: RunningConfig
     state: State
+    leader: Leader
     tick: Tick
     jobs: Jobs
     loop: Loop
@@ -41,7 +44,7 @@ class Controller:
 
 def serve(controller: Controller, lifecycle: Lifecycle) -> None:
     """Serve and tick until a stop is asked for, then stop in the reverse order; raises Permanent for a taken port."""
-    clock, current, loop = controller.clock, controller.current, controller.loop
+    clock, current, loop, leader = controller.clock, controller.current, controller.loop, controller.leader
     settings = current.settings.controller
 
     def tick() -> None:
@@ -52,12 +55,18 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         current.reload(clock.now())
 
     with ExitStack() as stack:
+        # The lease has a loop of its own: real time, and no job that it could wait for.
+        election = Loop(SystemClock())
+        election.every("lease", RENEW, leader.stand, first_after=RENEW)
+        election.start()
+        stack.callback(_resign, leader)
+        stack.callback(election.stop)
         stack.callback(loop.stop)
         controller.server.start()
         stack.callback(controller.server.stop)
         stack.callback(controller.end_polls)
-        loop.every(TICK, settings.tick, tick)
-        controller.jobs.schedule(loop)
+        loop.every(TICK, settings.tick, leader.led(tick), only_if=leader.leads)
+        controller.jobs.schedule(loop, leader)
         loop.start()
         lifecycle.on_reload = reload
         hung = max(_HUNG_SECONDS, 4 * clock.real_seconds(settings.tick))
@@ -67,3 +76,8 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         lifecycle.ready(f"serving on {address}")
         lifecycle.wait()
         _log.info("controller stops")
+
+
+def _resign(leader: Leader) -> None:
+    with suppress(Transient):  # the lease then runs out by itself
+        leader.resign()

@@ -17,6 +17,7 @@ from tidegate.controller.twins import Twins
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision, Plan
 from tidegate.model.fleet import PoolName
+from tidegate.model.leadership import Leadership, Part
 from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Overview, PoolOverview
 from tidegate.model.policy import PoolPolicy
 from tidegate.model.reading import HostName, Missing
@@ -44,17 +45,23 @@ class State:
         """Seconds by which a host's clock was off, for the hosts where that mattered."""
         self.twins = Twins()
         self.jobs: Callable[[], tuple[JobOverview, ...]] = tuple
+        self.leadership: Callable[[], Leadership] = Leadership
 
     def overview(self) -> Overview:
-        """The fleet as last seen, with live counts."""
+        """The fleet as last seen, with live counts; where another controller leads, nothing that we saw earlier."""
+        leadership = self.leadership()
+        seen = self._overview
+        if leadership.part is Part.STANDS_BY:
+            seen = Overview(seen.version, seen.started_at)
         return replace(
-            self._overview,
+            seen,
+            leadership=leadership,
             mode=self._current.settings.fleet.mode,
             currency=self._current.settings.currency,
             view_window=self._current.settings.controller.view_window,
             decisions=tuple(self.changes),
-            alerts=tuple(self.alerts),
-            cost=self.cost,
+            alerts=tuple(self.alerts) if leadership.part is not Part.STANDS_BY else (),
+            cost=self.cost if leadership.part is not Part.STANDS_BY else None,
             jobs=self.jobs(),
             tally=self.counts.tally(),
             config_loaded_at=self._current.loaded_at,

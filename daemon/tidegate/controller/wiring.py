@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import structlog
+from contextlib import closing
 
 from tidegate import __version__
 from tidegate.config.settings import EMBEDDED, Settings
 from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
+from tidegate.controller.candidate import candidate
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.first_token import ensure_operator_token
-from tidegate.controller.head import AHEAD, Head
+from tidegate.controller.head import Head
 from tidegate.controller.intake import Intake
 from tidegate.controller.jobs import Jobs
+from tidegate.controller.leader import Leader
 from tidegate.controller.observer import Observer
 from tidegate.controller.readiness import TICK, longest_silence, readiness
+from tidegate.controller.recent_past import RecentPast
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.service import Controller, serve
 from tidegate.controller.state import State
@@ -30,14 +32,15 @@ from tidegate.link.report_endpoint import build_app
 from tidegate.model.overview import JobOverview, Overview
 from tidegate.notify.webhook import Webhook
 from tidegate.runtime.clock import Clock
+from tidegate.runtime.files import claim
 from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import JobHealth, Loop
 from tidegate.runtime.retry import Stopped, patiently
 from tidegate.runtime.serve import HttpServer
+from tidegate.store.fence import Fence
+from tidegate.store.leadership import StoredLeadership
 from tidegate.store.opening import kept_open
 from tidegate.store.store import Store
-
-_log = structlog.get_logger()
 
 _VIEWS_KEPT = 2
 """How many view windows of readings stay in memory: one, and what comes in while a tick looks at it."""
@@ -48,41 +51,49 @@ def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycl
     place = settings.controller
     dsn = None if place.database == EMBEDDED else place.database
     try:
-        with kept_open(dsn, place.state_dir, lifecycle) as database:
-            store, current = Store(database), RunningConfig(settings, read, clock.now())
-            serve(patiently(lambda: _build(current, store, clock), lifecycle), lifecycle)
+        with kept_open(dsn, place.state_dir, lifecycle) as database, claim(place.state_dir, "state_dir"):
+            store, current = Store(database, Fence()), RunningConfig(settings, read, clock.now())
+            with closing(StoredLeadership(database)) as leaderships:
+                leader = Leader(
+                    leaderships,
+                    candidate(place.state_dir, place.listen.host, place.listen.port),
+                    store.fence.under,
+                    clock,
+                )
+                serve(patiently(lambda: _build(current, store, leader, clock), lifecycle), lifecycle)
     except Stopped:
         return
 
 
-def _build(current: RunningConfig, store: Store, clock: Clock) -> Controller:
+def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -> Controller:
     """Everything over the store, not yet running; raises Transient while the database is away."""
     now, settings = clock.now(), current.settings
     ensure_operator_token(settings.controller.state_dir, store.users, now)
-    span = _VIEWS_KEPT * settings.controller.view_window
-    head = Head(span)
-    kept = head.add(store.reports.readings(now - span, now + AHEAD), now)
-    epoch = store.replicas.new_epoch(now)
-    _log.info("recent past read", readings=kept, epoch=epoch)
-    state = State(Overview(__version__, now, epoch=epoch), current, Counts())
+    leader.stand()
+    head = Head(_VIEWS_KEPT * settings.controller.view_window)
+    state = State(Overview(__version__, now), current, Counts())
+    state.leadership = leader.view
     state.alerts = store.alerts.states()  # what fires goes on firing on the page until the alerts are judged again
     loop, bell = Loop(clock), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
-    observer = Observer(head, store.hosts, store.replicas, store.decisions, now, epoch)
+    intake = Intake(store.reports, store.hosts, store.replicas, head, state)
+    follow = RecentPast(head, store.reports, intake.heard, leader.began_at)
+    observer = Observer(head, store.hosts, store.replicas, store.decisions, follow, leader.began_at)
     actor = Actor(store.replicas, bell.ring)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
     costs = Costs(store.usage, store.replicas)
     longest = longest_silence(settings.controller.tick, clock)
 
     def ready() -> tuple[bool, str]:
-        return readiness(loop.health().get(TICK), longest, clock.now())
+        if not leader.leads():
+            return leader.standing_by()
+        return readiness(loop.health().get(TICK), longest, leader.began_at(), clock.now())
 
-    intake = Intake(store.reports, store.hosts, store.replicas, head, state)
     api = Api(clock, current, state, intake, store.hosts, store.users, store.replicas, store.decisions, costs, ready)
     listen = settings.controller.listen
     server = HttpServer(build_app(api, ControllerPages(clock, ready), bell), listen.host, listen.port, "controller")
     jobs = _jobs(store, current, state, costs, clock)
-    return Controller(clock, current, state, tick, jobs, loop, server, end_polls=bell.close)
+    return Controller(clock, current, state, leader, tick, jobs, loop, server, end_polls=bell.close)
 
 
 def _jobs(store: Store, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:

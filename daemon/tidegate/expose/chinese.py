@@ -54,6 +54,12 @@ _CLAUSES = [
         r"below (?P<x>\S+), but (?P<y>\S+) on one replica less would be above (?P<z>\S+)",
         "低于 {x}，但少一个副本时为 {y}，将高于 {z}",
     ),
+    # who leads
+    (r"standing by: (?P<s>\S+) leads", "待命：{s} 主导"),
+    (r"starting: it is not known yet who leads", "正在启动：尚不知由谁主导"),
+    (r"starting: it is not known yet who leads: (?P<x>.+)", "正在启动：尚不知由谁主导：{x}"),
+    (r"the database has not answered for (?P<n>\d+) s", "数据库已 {n} 秒无响应"),
+    (r"the database has not answered for (?P<n>\d+) s: (?P<x>.+)", "数据库已 {n} 秒无响应：{x}"),
     # what holds it
     (r"(?P<why>.+), until (?P<t>\S+) UTC", "{why}，至 {t} UTC"),
     (r"min allows no less", "已到下限"),

@@ -12,6 +12,7 @@ from tidegate.expose.exposition import Exposition
 from tidegate.expose.families import Role
 from tidegate.model.alert import AlertPhase
 from tidegate.model.fleet import ReplicaState
+from tidegate.model.leadership import Part
 from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Overview, PoolOverview, Tally
 from tidegate.model.policy import Mode
 from tidegate.model.records import PoolFigures
@@ -49,6 +50,10 @@ class ControllerCollector:
 
 def _add_self(out: Exposition, overview: Overview) -> None:
     out.add("tidegate_build_info", {"version": overview.version}, 1.0)
+    leadership = overview.leadership
+    out.add("tidegate_leading", {}, 1.0 if leadership.part is Part.LEADS else 0.0)
+    if leadership.name:
+        out.add("tidegate_leader_epoch", {"leader": leadership.name}, float(leadership.epoch))
     out.add("tidegate_config_last_reload_successful", {}, 1.0 if overview.config_reload_ok else 0.0)
     if overview.config_loaded_at is not None:
         loaded = overview.config_loaded_at.timestamp()

@@ -84,6 +84,8 @@ def _n(name: str, text: str, *labels: str) -> Family:
 
 
 _CONTROL = (
+    _k("leading", "1 when this controller leads the fleet, 0 when it stands by or cannot know."),
+    _k("leader_epoch", "The number of the term that runs, with the address of the controller that leads.", "leader"),
     _n("decisions", "Decisions written, one for each pool and tick.", "pool"),
     _n("actions", "Actions carried out; outcome is applied or failed.", "kind", "outcome"),
     _n("reports", "Reports by fate: stored, duplicate, malformed, unauthorized, too_large, failed.",

@@ -12,6 +12,11 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "not_ready": ("not ready", "未就绪"),
     "stale_page": ("What follows is from {age} ago and no longer current.", "以下内容为 {age} 前的状态，已非当前。"),
     "no_tick": ("No tick has gone through yet: nothing is known of the fleet.", "尚无一次成功的轮询：对集群一无所知。"),
+    "stands_by": (
+        "This controller stands by: {name} leads the fleet and shows it. This one takes over when the leader is gone.",
+        "此控制器处于待命状态：{name} 正在主导集群，请查看它的页面。主导者失联后由此控制器接管。",
+    ),
+    "led_by": ("led by {name}", "由 {name} 主导"),
     "reload_failed": (
         "The last reload was refused (see the log); the earlier configuration stays in force.",
         "最近一次重新加载配置被拒绝（见日志），仍使用之前的配置。",

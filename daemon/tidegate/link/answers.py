@@ -32,7 +32,8 @@ def status(overview: Overview, now: datetime, *, ready: bool, ready_why: str) ->
         tick_at=overview.at,
         ready=ready,
         ready_why=ready_why,
-        epoch=overview.epoch,
+        epoch=overview.leadership.epoch,
+        leader=_leader(overview),
         mode=overview.mode,
         currency=overview.currency,
         summary=_summary(overview),
@@ -47,6 +48,11 @@ def status(overview: Overview, now: datetime, *, ready: bool, ready_why: str) ->
         config_loaded_at=overview.config_loaded_at,
         config_reload_ok=overview.config_reload_ok,
     )
+
+
+def _leader(overview: Overview) -> m.LeaderShape:
+    known = overview.leadership
+    return m.LeaderShape(part=known.part, name=known.name, epoch=known.epoch, since=known.since)
 
 
 def _summary(overview: Overview) -> m.SummaryShape:

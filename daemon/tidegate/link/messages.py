@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidegate.model.alert import AlertPhase
 from tidegate.model.decision import Limit
 from tidegate.model.fleet import PoolKind, PoolRole, ReplicaState, Want
+from tidegate.model.leadership import Part
 from tidegate.model.money import CostState
 from tidegate.model.policy import Mode
 from tidegate.wire import Name
@@ -203,6 +204,17 @@ class CostsShape(Shape):
     burst: CostShape
 
 
+class LeaderShape(Shape):
+    """Who leads, and what the controller that answers is: of several, one leads and the others stand by."""
+
+    part: Part
+    name: str
+    """The leader's; empty while it is not known."""
+    epoch: int
+    """The number of the leader's term."""
+    since: datetime | None
+
+
 class StatusShape(Shape):
     """Everything that the status page shows."""
 
@@ -214,6 +226,7 @@ class StatusShape(Shape):
     ready: bool
     ready_why: str
     epoch: int
+    leader: LeaderShape
     mode: Mode
     currency: str
     summary: SummaryShape

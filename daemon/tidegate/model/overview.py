@@ -10,6 +10,7 @@ from decimal import Decimal
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision
 from tidegate.model.fleet import PoolName, ReplicaState
+from tidegate.model.leadership import Leadership
 from tidegate.model.money import CostState
 from tidegate.model.policy import Mode, PoolPolicy
 from tidegate.model.reading import HostName
@@ -129,7 +130,7 @@ class Overview:
     started_at: datetime
     at: datetime | None = None
     """The tick that this shows; None before the first."""
-    epoch: int = 0
+    leadership: Leadership = field(default_factory=Leadership)
     mode: Mode = Mode.ADVISE
     currency: str = "USD"
     pools: tuple[PoolOverview, ...] = ()

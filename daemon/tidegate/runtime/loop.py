@@ -60,14 +60,22 @@ class Loop:
         self._scheduler = BackgroundScheduler(executors={"default": ThreadPoolExecutor(_WORKERS)}, timezone=UTC)
 
     def every(
-        self, name: str, interval: timedelta, job: Callable[[], None], first_after: timedelta = timedelta()
+        self,
+        name: str,
+        interval: timedelta,
+        job: Callable[[], None],
+        first_after: timedelta = timedelta(),
+        only_if: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Run `job` every `interval`, first after `first_after`; adding the same name again replaces it."""
+        """Run `job` every `interval`, first after `first_after`; adding the same name again replaces it.
+
+        A turn for which `only_if` says no is left out, and counts neither as a run nor as a silence.
+        """
         self._know(name)
         seconds = max(0.01, self._clock.real_seconds(interval))
         first = self._real.now() + timedelta(seconds=self._clock.real_seconds(first_after))
         self._scheduler.add_job(
-            lambda: self._run(name, job),
+            lambda: self._run(name, job) if only_if() else self._left_out(name),
             "interval",
             seconds=seconds,
             next_run_time=first,
@@ -111,6 +119,10 @@ class Loop:
         with self._lock:
             self._health.setdefault(name, JobHealth())
             self._ended.setdefault(name, self._real.monotonic())
+
+    def _left_out(self, name: str) -> None:
+        with self._lock:
+            self._ended[name] = self._real.monotonic()
 
     def _repeat(self, name: str, job: Callable[[], None]) -> None:
         while not self._stopping.is_set():

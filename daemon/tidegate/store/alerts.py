@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import RowMapping, exists, select, tuple_, update
+from sqlalchemy import RowMapping, Update, exists, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.alert import AlertState, Notice
 from tidegate.store.codec import alert_from, alert_json, alert_of
 from tidegate.store.database import Database
+from tidegate.store.fence import Fence
 from tidegate.store.schema import alert, notice
 from tidegate.store.upsert import upsert
 
@@ -19,8 +20,9 @@ from tidegate.store.upsert import upsert
 class StoredAlerts:
     """Implements the port `Alerts`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Fence) -> None:
         self._database = database
+        self._fence = fence
 
     def states(self) -> Sequence[AlertState]:
         """Every alert that was ever active, by fingerprint."""
@@ -31,6 +33,7 @@ class StoredAlerts:
     def save(self, states: Sequence[AlertState], notices: Sequence[Notice]) -> None:
         """Write states and enqueue notices, one transaction; a notice that is known already is not sent again."""
         with self._database.begin() as connection:
+            self._fence.check(connection)
             if states:
                 connection.execute(upsert(alert, [_alert_row(state) for state in states]))
             if notices:
@@ -53,18 +56,31 @@ class StoredAlerts:
             rows = connection.execute(query.limit(limit)).mappings().all()
         return [(_notice(row), row["attempts"]) for row in rows]
 
+    def claim(self, notice_id: str, now: datetime, until: datetime) -> bool:
+        """Keep a notice that is due from everybody else until then; False when it is not due any more.
+
+        Raises Transient when this controller does not lead: the one who does sends it.
+        """
+        due = (notice.c.id == notice_id) & (notice.c.next_at <= now)
+        with self._database.begin() as connection:
+            self._fence.check(connection)
+            return connection.execute(update(notice).where(due).values(next_at=until)).rowcount > 0
+
     def delivered(self, notice_id: str, at: datetime) -> None:
-        """The channel took it."""
-        self._attempted(notice_id, next_at=None, delivered_at=at, error="")
+        """The channel took it: true whoever leads by now, and so the one write that asks for no term."""
+        with self._database.begin() as connection:
+            connection.execute(_attempted(notice_id, next_at=None, delivered_at=at, error=""))
 
     def retry(self, notice_id: str, at: datetime | None, error: str) -> None:
         """Try again at the given time; never again when None: given up, and kept as such."""
-        self._attempted(notice_id, next_at=at, given_up=at is None, error=error)
-
-    def _attempted(self, notice_id: str, **changes: Any) -> None:
-        changing = update(notice).where(notice.c.id == notice_id).values(attempts=notice.c.attempts + 1, **changes)
         with self._database.begin() as connection:
-            connection.execute(changing)
+            self._fence.check(connection)
+            connection.execute(_attempted(notice_id, next_at=at, given_up=at is None, error=error))
+
+
+def _attempted(notice_id: str, **changes: Any) -> Update:
+    open_one = (notice.c.id == notice_id) & notice.c.delivered_at.is_(None)
+    return update(notice).where(open_one).values(attempts=notice.c.attempts + 1, **changes)
 
 
 def _alert_row(state: AlertState) -> dict[str, Any]:

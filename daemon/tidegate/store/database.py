@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,6 +21,8 @@ CONNECT_SECONDS = 5
 POOL_SECONDS = 10
 STATEMENT = timedelta(seconds=30)
 LOCK = timedelta(seconds=5)
+IDLE = timedelta(seconds=20)
+"""How long an open transaction may wait for us: a frozen process must not keep others from its rows for ever."""
 
 _REMEDY = "check `database` (or the file that `database_file` names) in the configuration"
 _REFUSED = {
@@ -36,6 +38,9 @@ _REFUSED = {
 _UNDEFINED = frozenset({"42P01", "42703", "3F000"})  # table, column, schema: the migration has not been run
 _NO_PARTITION = "no partition of relation"  # retention dropped the day that a late report was about to enter
 _WAITING = frozenset({"40", "53", "55", "57", "58", "08", "25"})  # SQLSTATE classes that pass by themselves
+
+
+Connect = Callable[[], "psycopg.Connection[Any]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +59,32 @@ class Place:
 class Database:
     """Short transactions on one Postgres; safe for many threads. `open_database` makes it."""
 
-    def __init__(self, engine: Engine, place: Place) -> None:
+    def __init__(self, engine: Engine, place: Place, connect: Connect) -> None:
         self.engine = engine
         self.place = place
+        self._connect = connect
+
+    def apart(self) -> Database:
+        """The same database over a connection of its own, for what must not queue behind everything else."""
+        return Database(
+            _engine(self._connect, {"pool_size": 1, "max_overflow": 1, "pool_timeout": 2}), self.place, self._connect
+        )
 
     @contextmanager
     def begin(self, statement: timedelta = STATEMENT, lock: timedelta = LOCK) -> Iterator[Connection]:
         """One transaction in UTC under time limits (zero: none), committed at the end, undone on any error.
 
-        Raises Transient when the database is away, busy or full; Permanent when waiting cannot help.
+        A transaction without a limit for its statements has none for its pauses either. Raises Transient when the
+        database is away, busy or full; Permanent when waiting cannot help.
         """
+        idle = IDLE if statement else timedelta()
         try:
             with self.engine.begin() as connection:
                 # Local settings: a pooler hands the session to the next client as it was.
                 connection.exec_driver_sql(
                     f"SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = {_milliseconds(statement)}; "
-                    f"SET LOCAL lock_timeout = {_milliseconds(lock)}"
+                    f"SET LOCAL lock_timeout = {_milliseconds(lock)}; "
+                    f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(idle)}"
                 )
                 yield connection
         except (DBAPIError, PoolTimeout, psycopg.Error) as error:
@@ -99,12 +114,13 @@ def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:
         return psycopg.connect(**options, prepare_threshold=None)  # a pooler shares no prepared statements
 
     limits: dict[str, Any] = (
-        {"pool_size": 5, "max_overflow": 15, "pool_timeout": POOL_SECONDS} if pool is QueuePool else {}
+        {"pool_size": 5, "max_overflow": 15, "pool_timeout": POOL_SECONDS} if pool is QueuePool else {"poolclass": pool}
     )
-    engine = create_engine(
-        "postgresql+psycopg://", creator=connect, poolclass=pool, pool_pre_ping=True, hide_parameters=True, **limits
-    )
-    return Database(engine, place)
+    return Database(_engine(connect, limits), place, connect)
+
+
+def _engine(connect: Connect, limits: Mapping[str, Any]) -> Engine:
+    return create_engine("postgresql+psycopg://", creator=connect, pool_pre_ping=True, hide_parameters=True, **limits)
 
 
 def place_of(dsn: str) -> Place:

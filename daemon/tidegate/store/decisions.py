@@ -19,6 +19,7 @@ from tidegate.model.policy import Mode
 from tidegate.model.records import DecisionRecord, Outcome, PoolFigures
 from tidegate.store.codec import signal_from, signal_json
 from tidegate.store.database import Database
+from tidegate.store.fence import Fence
 from tidegate.store.schema import action, decision, pool_figure
 from tidegate.store.schema import memory as kept_memory
 from tidegate.store.upsert import upsert
@@ -29,8 +30,9 @@ _log = structlog.get_logger()
 class StoredDecisions:
     """Implements the port `Decisions`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Fence) -> None:
         self._database = database
+        self._fence = fence
 
     def record(self, plan: Plan) -> Sequence[int]:
         """Write decisions and actions as one transaction; returns the actions' ids in the plan's order.
@@ -42,6 +44,7 @@ class StoredDecisions:
         if not plan.decisions:
             return []
         with self._database.begin() as connection:
+            self._fence.check(connection)
             rows = [_decision_row(item) for item in plan.decisions]
             connection.execute(insert(decision).on_conflict_do_nothing(), rows)
             at = plan.decisions[0].at
@@ -50,6 +53,7 @@ class StoredDecisions:
     def settle(self, outcomes: Sequence[Outcome], memory: Memory, figures: Sequence[PoolFigures]) -> None:
         """Write outcomes, memory and the tick's figures as one transaction."""
         with self._database.begin() as connection:
+            self._fence.check(connection)
             if outcomes:
                 connection.execute(
                     update(action).where(action.c.id == bindparam("number")).values(outcome=bindparam("said")),

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, case, func, select, update
-from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.decision import Action, ActionKind
@@ -18,6 +17,7 @@ from tidegate.model.reading import HostName
 from tidegate.model.records import ReplicaRecord
 from tidegate.model.usage import Holding
 from tidegate.store.database import Database
+from tidegate.store.fence import Fence
 from tidegate.store.schema import host_revision, replica, term
 from tidegate.wire import Desired, DesiredReplica
 
@@ -38,8 +38,9 @@ _NEWEST_EPOCH = select(func.coalesce(func.max(term.c.epoch), 0)).scalar_subquery
 class StoredReplicas:
     """Implements the port `Replicas`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Fence) -> None:
         self._database = database
+        self._fence = fence
 
     def load(self) -> Sequence[ReplicaRecord]:
         """Every replica that is not stopped, by pool and serial."""
@@ -61,6 +62,7 @@ class StoredReplicas:
         """
         touched = set()
         with self._database.begin() as connection:
+            self._fence.check(connection)
             for action in actions:
                 starts = action.kind is ActionKind.START
                 name = _start(connection, action, policy, now) if starts else _turn(connection, action)
@@ -74,6 +76,7 @@ class StoredReplicas:
         if not seen:
             return
         with self._database.begin() as connection:
+            self._fence.check(connection)
             query = select(replica.c.id, replica.c.state, replica.c.host, replica.c.managed)
             ids = sorted({record.id for record in seen})
             found = connection.execute(query.where(replica.c.id.in_(ids)).order_by(replica.c.id).with_for_update())
@@ -103,16 +106,6 @@ class StoredReplicas:
         query = select(host_revision.c.host, _NEWEST_EPOCH, host_revision.c.revision)
         with self._database.begin() as connection:
             return {HostName(name): (number, revision) for name, number, revision in connection.execute(query)}
-
-    def newest_epoch(self) -> int:
-        """The latest term that any controller began; 0 before the first."""
-        with self._database.begin() as connection:
-            return int(connection.execute(select(_NEWEST_EPOCH)).scalar_one())
-
-    def new_epoch(self, now: datetime) -> int:
-        """Begin a term: a number above every earlier one."""
-        with self._database.begin() as connection:
-            return int(connection.execute(plain_insert(term).values(began_at=now).returning(term.c.epoch)).scalar_one())
 
     def holdings(self, since: datetime, until: datetime, policy: FleetPolicy) -> Sequence[Holding]:
         """Which replica held GPUs between the two moments, clipped to them; from its request to its end.

@@ -11,6 +11,7 @@ from tidegate.model.fleet import ReplicaState
 from tidegate.model.records import Pruned
 from tidegate.store import partitions
 from tidegate.store.database import Database
+from tidegate.store.fence import Fence
 from tidegate.store.schema import action, decision, engine, horizon, layout, notice, pool_figure, replica, usage
 
 _ROWS = 5_000
@@ -22,8 +23,9 @@ _SPARE = timedelta(days=2)
 class StoredRetention:
     """Implements the port `Retention`; may be stopped anywhere and run again."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Fence) -> None:
         self._database = database
+        self._fence = fence
 
     def prune(self, now: datetime, retention: timedelta, history: timedelta) -> Pruned:
         """Drop what every tick and report adds beyond `retention`, and what remains of it beyond `history`.
@@ -57,6 +59,7 @@ class StoredRetention:
         new = insert(horizon).values(one=True, reports_from=midnight)
         later = func.greatest(horizon.c.reports_from, new.excluded.reports_from)
         with self._database.begin() as connection:
+            self._fence.check(connection)
             connection.execute(new.on_conflict_do_update(index_elements=["one"], set_={"reports_from": later}))
         return partitions.drop_before(self._database, before)
 
@@ -67,6 +70,7 @@ class StoredRetention:
             some = select(*keys).where(condition).limit(_ROWS).subquery()
             matching = [key == some.c[key.name] for key in keys]
             with self._database.begin() as connection:
+                self._fence.check(connection)
                 count = connection.execute(delete(table).where(*matching)).rowcount
             total += count
             if count < _ROWS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.store.alerts import StoredAlerts
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
+from tidegate.store.fence import Fence, NoFence
 from tidegate.store.hosts import StoredHosts, StoredUsers
 from tidegate.store.layouts import Layouts
 from tidegate.store.replicas import StoredReplicas
@@ -16,14 +17,16 @@ from tidegate.store.usage import StoredUsage
 class Store:
     """Every repository; each implements the port of its name in `controller/ports.py`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Fence | None = None) -> None:
+        """`fence` keeps what only a leader may write; without one everything may be written, as for a command."""
         self.database = database
+        self.fence = fence or NoFence()
         layouts = Layouts()
         self.reports = StoredReports(database, layouts)
         self.hosts = StoredHosts(database)
         self.users = StoredUsers(database)
-        self.replicas = StoredReplicas(database)
-        self.decisions = StoredDecisions(database)
-        self.usage = StoredUsage(database, layouts)
-        self.alerts = StoredAlerts(database)
-        self.retention = StoredRetention(database)
+        self.replicas = StoredReplicas(database, self.fence)
+        self.decisions = StoredDecisions(database, self.fence)
+        self.usage = StoredUsage(database, layouts, self.fence)
+        self.alerts = StoredAlerts(database, self.fence)
+        self.retention = StoredRetention(database, self.fence)

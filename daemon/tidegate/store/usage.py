@@ -12,6 +12,7 @@ from tidegate.model.reading import HostName
 from tidegate.model.usage import TokenUsage
 from tidegate.store.buckets import COUNTERS, closing, fill, settled
 from tidegate.store.database import Database
+from tidegate.store.fence import Fence
 from tidegate.store.layouts import Layouts
 from tidegate.store.locks import lock_host
 from tidegate.store.marks import mark, marked, marked_hosts, postpone, unmark
@@ -27,8 +28,9 @@ _ROUNDS = 40
 class StoredUsage:
     """Implements the port `Usage`; several controllers may share the work."""
 
-    def __init__(self, database: Database, layouts: Layouts) -> None:
+    def __init__(self, database: Database, layouts: Layouts, fence: Fence) -> None:
         self._database = database
+        self._fence = fence
         self._layouts = layouts
 
     def roll_up(self, now: datetime) -> int:
@@ -60,6 +62,7 @@ class StoredUsage:
     def _round(self, host: HostName, now: datetime) -> tuple[set[datetime], bool]:
         """One transaction's worth of a host's buckets: which were worked out, and whether more may wait."""
         with self._database.begin() as connection:
+            self._fence.check(connection)
             lock_host(connection, host)
             buckets = marked(connection, host, now, _AT_ONCE)
             shares = Shares(connection, self._layouts, host)
