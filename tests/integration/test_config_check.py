@@ -161,7 +161,7 @@ def test_the_example_of_a_controller_means_what_it_says() -> None:
     assert settings.notes == ()
     assert settings.agent is None
     assert settings.fleet.mode is Mode.ADVISE
-    assert settings.fleet.services[ServiceName("chat")].policy is PolicyName.TARGET
+    assert settings.fleet.services[ServiceName("chat")].policy is PolicyName.SLO
     base, burst = (settings.fleet.pools[PoolName(name)] for name in ("base", "burst"))
     assert (base.min, base.max, burst.min, burst.max) == (2, 4, 0, 6)
     assert (base.first_flavour.price_per_gpu_hour, burst.first_flavour.price_per_gpu_hour) == (

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import time, timedelta
+from decimal import Decimal
+
 import pytest
 from fakes.configuration import KEY, FakeSecrets, complaints, notes, read
+
+from tidegate.model.policy import Budget, PolicyName, SloPolicy
 
 SERVICE = '[[service]]\nname = "s"\n'
 POOL = SERVICE + '[[pool]]\nname = "p"\nmax = 2\n'
 HOST = '[[host]]\nname = "g"\ngpus = 4\n'
+SCHEDULE = '[[pool.schedule]]\nstart = "08:00"\nend = "20:00"\ntime_zone = "Asia/Shanghai"\n'
+PAIR = (
+    SERVICE
+    + "[service.ratio]\nRATIO\n"
+    + "[[pool]]\nname = 'a'\nrole = 'prefill'\nmin = 1\nmax = 4\n"
+    + "[[pool]]\nname = 'b'\nrole = 'decode'\nmin = 1\nmax = 4\n"
+)
 FLAVOUR = '[[pool.flavour]]\ntemplate = "t"\n'
 TEMPLATE = '[[template]]\nname = "t"\nkind = "systemd"\nunit = "t@{slot}.service"\n'
 CHANNEL = '[[channel]]\nkind = "webhook"\nname = "c"\n'
@@ -44,7 +56,83 @@ BROKEN = {
         "engine[e].pool: is given to a sglang-router, which stands in front of replicas and is none",
     ),
     "an unknown service": (POOL + 'service = "t"\n', '6: pool[p].service: there is no [[service]] "t"'),
-    "a second flavour": (POOL + FLAVOUR + FLAVOUR + HOST, "8: pool[p].flavour[#2]: this version honours one"),
+    "two flavours of one name": (
+        POOL + FLAVOUR + FLAVOUR + HOST,
+        '8: pool[p].flavour[#2].name: two flavours of this pool are called "default"',
+    ),
+    "a second flavour that starts nothing": (
+        POOL + FLAVOUR + "[[pool.flavour]]\nname = 'other'\n" + HOST,
+        "8: pool[p].flavour[other].template: is required and missing: of several flavours",
+    ),
+    "a start longer than its deadline": (
+        POOL + FLAVOUR + "start_seconds = 600\n" + HOST,
+        "8: pool[p].flavour[#1].start_seconds: is 600, but must be below start_deadline_seconds (600)",
+    ),
+    "a quota below one replica": (
+        POOL + "gpus_per_replica = 4\n" + FLAVOUR + "gpu_limit = 3\n" + HOST,
+        "9: pool[p].flavour[#1].gpu_limit: is 3, but a replica takes 4 GPUs",
+    ),
+    "a threshold that no GPU passes": (
+        SERVICE + "[service.threshold]\nscale_out_threshold_gpu_util = 1\n",
+        "4: service[s].threshold.scale_out_threshold_gpu_util: must be below 1",
+    ),
+    "a schedule without a day": (POOL + SCHEDULE + "days = []\nmin = 1\n", "days: names no day: leave it out"),
+    "a schedule that changes nothing": (POOL + SCHEDULE, "6: pool[p].schedule[#1]: changes nothing: give min or max"),
+    "a schedule that never begins": (
+        POOL + SCHEDULE.replace("20:00", "08:00") + "min = 1\n",
+        "8: pool[p].schedule[#1].end: is 08:00 like start: the window would never begin",
+    ),
+    "a schedule upside down": (POOL + SCHEDULE + "min = 2\nmax = 1\n", "10: pool[p].schedule[#1].min: is 2, above max"),
+    "a schedule above the pool": (POOL + SCHEDULE + "min = 3\n", "min: is 3, above the pool's max (2)"),
+    "a schedule below the pool": (POOL + "min = 1\n" + SCHEDULE + "max = 0\n", "max: is 0, below the pool's min (1)"),
+    "an unknown time zone": (
+        POOL + SCHEDULE.replace("Asia/Shanghai", "Asia/Shanghia") + "min = 1\n",
+        '9: pool[p].schedule[#1].time_zone: must be a time zone such as "Asia/Shanghai", not "Asia/Shanghia"',
+    ),
+    "a city without its continent": (POOL + SCHEDULE.replace("Asia/", "") + "min = 1\n", 'such as "Asia/Shanghai"'),
+    "an offset for a zone": (POOL + SCHEDULE.replace("Asia/Shanghai", "+08:00") + "min = 1\n", "must be a time zone"),
+    "a time that is none": (POOL + SCHEDULE.replace("20:00", "24:00") + "min = 1\n", 'midnight is "00:00"'),
+    "a time with seconds": (
+        POOL + SCHEDULE.replace('"20:00"', "20:00:30") + "min = 1\n",
+        "must be a time to the minute",
+    ),
+    "overlapping schedules without a size": (
+        POOL + SCHEDULE + "min = 2\n" + SCHEDULE.replace("08:00", "19:00").replace("20:00", "02:00") + "max = 1\n",
+        "11: pool[p].schedule[#2]: overlaps the one in line 6, and together they leave no size: at least 2, at most 1",
+    ),
+    "an overlap beyond midnight at the week's end": (
+        POOL
+        + SCHEDULE.replace("20:00", "01:00").replace("08:00", "23:00")
+        + "days = ['sun']\nmin = 2\n"
+        + SCHEDULE.replace("08:00", "00:30").replace("20:00", "02:00")
+        + "days = ['mon']\nmax = 1\n",
+        "together they leave no size",
+    ),
+    "a budget below the minima": (
+        POOL + "min = 2\ngpus_per_replica = 4\n[budget]\ngpus = 7\n",
+        "9: budget.gpus: is 7, but the pools' min alone take 8 GPUs",
+    ),
+    "money below the minima": (
+        POOL + "min = 2\nprice_per_gpu_hour = 3\n[budget]\nper_hour = 5.99\n",
+        "9: budget.per_hour: is 5.99, but the pools' min alone cost 6 an hour",
+    ),
+    "a money budget without prices": (
+        POOL + FLAVOUR + HOST + "[budget]\nper_hour = 5\n",
+        "12: budget.per_hour: needs prices, and p has none",
+    ),
+    "a schedule of more than fits": (
+        POOL.replace('"s"', '"s"\nschedule = { replicas = 3 }'),
+        "service[s].schedule.replicas: is 3, but the pools of this service have room for 2 (max)",
+    ),
+    "a fallback of more than fits": (
+        POOL.replace('"s"', '"s"\nexternal = { fallback = 3 }'),
+        "service[s].external.fallback: is 3, but the pools of this service have room for 2 (max)",
+    ),
+    "a ratio upside down": (PAIR.replace("RATIO", "min = 2\nmax = 1"), "4: service[s].ratio.min: is 2, above max (1)"),
+    "a ratio that no size meets": (
+        PAIR.replace("RATIO", "min = 5"),
+        "3: service[s].ratio: leaves no size: 1 to 4 prefill and 1 to 4 decode replicas",
+    ),
     "a template without a host": (
         POOL + FLAVOUR,
         "7: pool[p].flavour[#1].template: has no place to run: add a [[host]]",
@@ -224,6 +312,18 @@ def test_each_broken_relation_is_told_once_at_its_place(text: str, expected: str
 
 SOUND = {
     "two engines behind one port": ENGINE + ENGINE.replace('"e"', '"f"').replace("8000", "8000/f/metrics"),
+    "two flavours": POOL + FLAVOUR + "name = 'a'\n" + FLAVOUR + "name = 'b'\n" + HOST + TEMPLATE,
+    "schedules side by side": (
+        POOL
+        + SCHEDULE
+        + "min = 2\n"
+        + SCHEDULE.replace('"20:00"', '"08:00"').replace('"08:00"', '"20:00"', 1)
+        + "max = 1\n"
+    ),
+    "a local time of TOML": POOL + SCHEDULE.replace('"08:00"', "08:00:00") + "min = 1\n",
+    "UTC": POOL + SCHEDULE.replace("Asia/Shanghai", "UTC") + "min = 1\n",
+    "a ratio that fits": PAIR.replace("RATIO", "min = 0.5\nmax = 2"),
+    "a budget as large as the minima": POOL + "min = 2\n[budget]\ngpus = 2\n",
     "threshold above threshold": SERVICE + "[service.threshold]\nscale_in_threshold_gpu_util = 0.5\n",
     "the only service": POOL,
     "every host by default": POOL + FLAVOUR + HOST + TEMPLATE,
@@ -254,8 +354,23 @@ NOTED = {
         + "[[pool]]\nname = 'p'\nmin = 1\nmax = 4\n",
         "a load just below 0.4 on 2 replicas is 0.80 on 1, above scale_out_threshold_gpu_util (0.75)",
     ),
-    "knobs of another policy": (SERVICE + "[service.threshold]\n", 'is not used: the policy is "target"'),
-    "a latency goal": (SERVICE + "[service.slo]\nttft_seconds = 2\n", "is kept for a later version"),
+    "knobs of another policy": (
+        SERVICE + 'policy = "slo"\n[service.threshold]\n',
+        'is not used: the policy is "slo" (policy = "threshold" uses it)',
+    ),
+    "a policy by its table": (SERVICE + "[service.target]\n", 'has no policy: "target", because [service.target]'),
+    "a window shorter than a look back": (
+        SERVICE + "[service.target]\nscale_in_window_seconds = 30\n",
+        "is 30, shorter than the time that a reading looks back ([controller] view_window_seconds, 60)",
+    ),
+    "a cooldown shorter than a look back": (
+        SERVICE + "[service.threshold]\ncooldown_seconds = 30\n",
+        "4: service[s].threshold.cooldown_seconds: is 30, shorter than",
+    ),
+    "a ratio of no pair": (
+        SERVICE + "[service.ratio]\nmin = 1\n[[pool]]\nname = 'p'\n",
+        "is not used: the service has no pair",
+    ),
     "a service without a pool": (SERVICE, "has no pool: nothing is sized for it"),
     "no price": (POOL, "no price_per_gpu_hour for p: their cost is not known"),
     "only observed": (POOL, "replicas of p are observed, never started or stopped; a [[pool.flavour]] with a template"),
@@ -295,3 +410,39 @@ def test_a_short_key_is_noted() -> None:
     text = CHANNEL + 'url = "https://h"\nsecret_env = "KEY"\n'
     assert any("is a key of 5 bytes" in note for note in read(text, short).notes)
     assert not any("bytes" in note for note in read(text, FakeSecrets(variables={"KEY": KEY})).notes)
+
+
+def test_the_default_policy_is_the_objective_and_a_schedule_keeps_its_zone() -> None:
+    text = SERVICE + "[service.slo]\nttft_seconds = 1.5\nattainment = 0.995\n" + POOL.removeprefix(SERVICE) + SCHEDULE
+    fleet = read(text + "days = ['sat', 'sun']\nmax = 1\n").fleet
+    (service,), (pool,) = fleet.services.values(), fleet.pools.values()
+    (schedule,) = pool.schedules
+
+    assert (service.policy, service.slo) == (PolicyName.SLO, SloPolicy(1.5, 0.06, 0.995))
+    assert (schedule.days, schedule.minimum, schedule.maximum) == (frozenset({5, 6}), None, 1)
+    assert (schedule.start, schedule.end, str(schedule.zone)) == (time(8), time(20), "Asia/Shanghai")
+
+
+def test_every_key_of_a_flavour_and_the_limits_arrive() -> None:
+    text = (
+        POOL
+        + FLAVOUR
+        + "name = 'reserved'\nstart_seconds = 90\nminimum_hold_seconds = 600\nbilling_increment_seconds = 3600\n"
+        + "gpu_limit = 4\nprice_per_gpu_hour = 2\n"
+        + FLAVOUR
+        + "name = 'spot'\nhosts = ['g']\nprice_per_gpu_hour = 1\n"
+        + HOST
+        + "[budget]\ngpus = 4\nper_hour = 7.5\n"
+    )
+    fleet = read(text).fleet
+    (pool,) = fleet.pools.values()
+    first, second = pool.flavours
+
+    assert (first.name, first.start_time, first.minimum_hold) == (
+        "reserved",
+        timedelta(seconds=90),
+        timedelta(minutes=10),
+    )
+    assert (first.billing_increment, first.gpu_limit, first.price_per_gpu_hour) == (timedelta(hours=1), 4, Decimal(2))
+    assert (second.name, second.hosts, second.price_per_gpu_hour) == ("spot", ("g",), Decimal(1))
+    assert fleet.budget == Budget(4, Decimal("7.5"))

@@ -13,7 +13,7 @@ from tidegate.config.load import load
 from tidegate.config.problem import ConfigProblems
 from tidegate.config.secret_files import SecretsElsewhere, SecretsHere
 from tidegate.config.settings import EngineSettings, Settings
-from tidegate.model.policy import Mode, PolicyName, PoolPolicy, ServicePolicy
+from tidegate.model.policy import Budget, Flavour, Mode, PolicyName, PoolPolicy, ServicePolicy
 from tidegate.runtime.errors import EXIT_CONFIG
 
 app = typer.Typer(help="Check a configuration file.", no_args_is_help=True)
@@ -107,6 +107,8 @@ def _as_text(file: Path, settings: Settings) -> Iterator[str]:
     yield f"  mode     {fleet.mode}: {_MODES[fleet.mode]}"
     for service in fleet.services.values():
         yield f"  service  {service.name}: {_policy(service)}"
+    if fleet.budget.gpus is not None or fleet.budget.per_hour is not None:
+        yield f"  budget   {_budget(fleet.budget, settings.currency)}"
     for pool in fleet.pools.values():
         yield f"  pool     {pool.name}: {_pool(pool)}"
     for host in fleet.hosts.values():
@@ -120,25 +122,51 @@ def _as_text(file: Path, settings: Settings) -> Iterator[str]:
 
 
 def _policy(service: ServicePolicy) -> str:
-    if service.policy is PolicyName.THRESHOLD:
-        knobs = service.threshold
-        return (
-            f"threshold, out above {knobs.scale_out_above:.0%} GPU utilisation, in below {knobs.scale_in_below:.0%},"
-            f" cooldown {knobs.cooldown.total_seconds():g} s"
-        )
-    return (
-        f"target, {service.target.in_flight_per_replica:g} requests in flight per replica,"
-        f" cooldown {service.target.cooldown.total_seconds():g} s"
-    )
+    match service.policy:
+        case PolicyName.SLO:
+            goal = service.slo
+            return (
+                f"slo, {goal.attainment:.4g} of requests within {goal.ttft_s:g} s to the first token and"
+                f" {goal.tpot_s * 1000:g} ms for each after it"
+            )
+        case PolicyName.THRESHOLD:
+            knobs = service.threshold
+            return (
+                f"threshold, out above {knobs.scale_out_above:.0%} GPU utilisation,"
+                f" in below {knobs.scale_in_below:.0%}, cooldown {knobs.cooldown.total_seconds():g} s"
+            )
+        case PolicyName.TARGET:
+            return (
+                f"target, {service.target.in_flight_per_replica:g} requests in flight per replica,"
+                f" cooldown {service.target.cooldown.total_seconds():g} s"
+            )
+        case PolicyName.SCHEDULE:
+            return f"schedule, {service.schedule.replicas} replicas unless a pool's schedule says otherwise"
+        case PolicyName.EXTERNAL:
+            fallback = service.external.fallback
+            otherwise = "as many as there are" if fallback is None else f"{fallback}"
+            return f"external, as another program wishes; without a wish {otherwise}"
 
 
 def _pool(pool: PoolPolicy) -> str:
-    price = pool.first_flavour.price_per_gpu_hour
     bounds = str(pool.min) if pool.min == pool.max else f"{pool.min} to {pool.max}"
     words = [pool.kind, pool.role, f"{bounds} x {_gpus(pool.gpus_per_replica)}", f"service {pool.service}"]
-    words.append("no price" if price is None else f"{price} {pool.first_flavour.currency} per GPU hour")
-    if pool.first_flavour.template:
-        words.append(f"started by {pool.first_flavour.template} on {', '.join(pool.first_flavour.hosts)}")
+    words += [_flavour(flavour) for flavour in pool.flavours]
+    if pool.schedules:
+        words.append(f"{len(pool.schedules)} schedules" if len(pool.schedules) > 1 else "one schedule")
+    return ", ".join(words)
+
+
+def _flavour(flavour: Flavour) -> str:
+    price = flavour.price_per_gpu_hour
+    words = "no price" if price is None else f"{price} {flavour.currency} per GPU hour"
+    return f"{words}, started by {flavour.template} on {', '.join(flavour.hosts)}" if flavour.template else words
+
+
+def _budget(budget: Budget, currency: str) -> str:
+    words = [] if budget.gpus is None else [f"at most {_gpus(budget.gpus)}"]
+    if budget.per_hour is not None:
+        words.append(f"at most {budget.per_hour} {currency} an hour")
     return ", ".join(words)
 
 

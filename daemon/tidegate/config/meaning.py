@@ -9,6 +9,7 @@ from tidegate.config.fields import did_you_mean
 from tidegate.config.findings import Findings
 from tidegate.config.foreign import read_foreign
 from tidegate.config.meaning_alerts import alert_rules, channels
+from tidegate.config.meaning_budget import fleet_budget
 from tidegate.config.meaning_engines import note_prometheus
 from tidegate.config.meaning_pools import fleet_currency, host_policies, pool_policies
 from tidegate.config.meaning_roles import agent_settings, controller_settings, fleet_mode
@@ -71,13 +72,15 @@ def _settings(scope: Scope) -> Settings:
 def _fleet(scope: Scope) -> tuple[FleetPolicy, str]:
     services, hosts, currency = service_policies(scope), host_policies(scope), fleet_currency(scope)
     table = scope.tables.controller.table
+    pools = pool_policies(scope, frozenset(services), hosts, currency)
     fleet = FleetPolicy(
         services=services,
-        pools=pool_policies(scope, frozenset(services), hosts, currency),
+        pools=pools,
         hosts=hosts,
         mode=fleet_mode(scope),
         silent_share=table.silent_share,
         restart_grace=table.restart_grace_seconds,
+        budget=fleet_budget(scope, pools),
     )
     return fleet, currency
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from decimal import Decimal
 from pathlib import Path
 
 from tidegate.config.lines import KeyPath
-from tidegate.config.schema_fleet import FlavourTable, PoolTable
+from tidegate.config.meaning_flavours import Hosts, flavour_currencies, pool_flavours
+from tidegate.config.meaning_schedules import pool_schedules
+from tidegate.config.schema_fleet import PoolTable
 from tidegate.config.scope import Scope
 from tidegate.config.settings import Settings
 from tidegate.config.tables import Entry
 from tidegate.model.fleet import PoolName, ServiceName
-from tidegate.model.policy import Flavour, FleetPolicy, HostPolicy, PoolPolicy
+from tidegate.model.policy import FleetPolicy, HostPolicy, PoolPolicy
 from tidegate.model.reading import HostName
 
-Hosts = Mapping[HostName, HostPolicy]
 _DEFAULT = Settings(path=Path(), fleet=FleetPolicy(services={}, pools={}))
 
 
@@ -56,9 +56,7 @@ def _currencies(scope: Scope) -> Iterator[tuple[KeyPath, str]]:
     for entry in scope.tables.pools:
         if entry.table.currency:
             yield entry.at("currency"), entry.table.currency
-        for position, flavour in enumerate(entry.table.flavour):
-            if flavour.currency:
-                yield (*entry.at("flavour"), position, "currency"), flavour.currency
+        yield from flavour_currencies(entry)
 
 
 def pool_policies(
@@ -78,7 +76,8 @@ def pool_policies(
             min=table.min,
             max=max(table.min, table.max),
             gpus_per_replica=table.gpus_per_replica,
-            flavours=(_flavour(scope, entry, hosts, currency),),
+            flavours=pool_flavours(scope, entry, hosts, currency),
+            schedules=pool_schedules(scope, entry),
         )
         _check_room(scope, entry, pools[name], hosts)
     _note_unpriced(scope, pools)
@@ -111,62 +110,10 @@ def _service(scope: Scope, entry: Entry[PoolTable], services: Set[ServiceName]) 
     return ServiceName(everyone.pop())
 
 
-def _flavour(scope: Scope, entry: Entry[PoolTable], hosts: Hosts, currency: str) -> Flavour:
-    flavours = entry.table.flavour
-    if len(flavours) > 1:
-        scope.findings.problem(
-            (*entry.at("flavour"), 1), "this version honours one [[pool.flavour]] a pool: keep the preferred one"
-        )
-    table = flavours[0] if flavours else FlavourTable()
-    return Flavour(
-        name=table.name,
-        template=table.template or "",
-        hosts=_places(scope, entry, table, hosts),
-        price_per_gpu_hour=_price(scope, entry, table),
-        currency=currency,
-        start_deadline=table.start_deadline_seconds,
-        drain_deadline=table.drain_deadline_seconds,
-    )
-
-
-def flavour_at(entry: Entry[PoolTable], key: str) -> KeyPath:
-    """The place of a key of the pool's first flavour."""
-    place = entry.at("flavour")
-    return place if place == entry.path else (*place, 0, key)
-
-
-def _places(scope: Scope, entry: Entry[PoolTable], flavour: FlavourTable, hosts: Hosts) -> tuple[HostName, ...]:
-    """The hosts of a flavour: those it names, else every `[[host]]`; none for pools that are only observed."""
-    template, named = flavour_at(entry, "template"), flavour.hosts
-    if flavour.template is None:
-        if named:
-            scope.findings.problem(flavour_at(entry, "hosts"), "needs a template: what is to be started there?")
-        return ()
-    if scope.tables.named["template"] and not scope.known(flavour.template, "template"):
-        scope.findings.problem(template, scope.unknown(flavour.template, "template"))
-    if not scope.tables.named["host"]:
-        scope.findings.problem(
-            template, "has no place to run: add a [[host]] with its name and gpus", also=[flavour_at(entry, "hosts")]
-        )
-    chosen = tuple(hosts) if named is None else tuple(HostName(name) for name in named)
-    for position, name in enumerate(named or ()):
-        place = (*flavour_at(entry, "hosts"), position)
-        if not scope.known(name, "host"):
-            scope.findings.problem(place, scope.unknown(name, "host"))
-        elif name in chosen[:position]:
-            scope.findings.problem(place, f'the host "{name}" stands twice in this list')
-    return chosen
-
-
-def _price(scope: Scope, entry: Entry[PoolTable], flavour: FlavourTable) -> Decimal | None:
-    """The nearest price wins: the flavour's, the pool's, `[cost]`'s."""
-    prices = (flavour.price_per_gpu_hour, entry.table.price_per_gpu_hour, scope.tables.cost.table.price_per_gpu_hour)
-    return next((price for price in prices if price is not None), None)
-
-
 def _check_room(scope: Scope, entry: Entry[PoolTable], pool: PoolPolicy, hosts: Hosts) -> None:
     """Each host can hold a replica, and together they can hold them all."""
-    places = [hosts[name] for name in pool.first_flavour.hosts if name in hosts]
+    named = dict.fromkeys(name for flavour in pool.flavours for name in flavour.hosts)
+    places = [hosts[name] for name in named if name in hosts]
     for host in places:
         if pool.gpus_per_replica > host.gpus:
             scope.findings.problem(
@@ -179,7 +126,9 @@ def _check_room(scope: Scope, entry: Entry[PoolTable], pool: PoolPolicy, hosts: 
 
 
 def _note_unpriced(scope: Scope, pools: Mapping[PoolName, PoolPolicy]) -> None:
-    free = [name for name, pool in pools.items() if pool.first_flavour.price_per_gpu_hour is None]
+    free = [
+        name for name, pool in pools.items() if any(flavour.price_per_gpu_hour is None for flavour in pool.flavours)
+    ]
     if free:
         scope.findings.note(
             scope.tables.cost.path if "cost" in scope.tables.present else (),
@@ -191,7 +140,7 @@ def _note_observed(scope: Scope, pools: Mapping[PoolName, PoolPolicy]) -> None:
     """Pools that nothing can be started for, said once for each table that makes some."""
     observed: dict[str, list[str]] = {}
     for entry in scope.tables.pools:
-        if entry.table.name in pools and not pools[PoolName(entry.table.name)].first_flavour.template:
+        if entry.table.name in pools and not _starts(pools[PoolName(entry.table.name)]):
             observed.setdefault(str(entry.path[0]), []).append(entry.table.name)
     for table, names in observed.items():
         remedy = (
@@ -202,3 +151,7 @@ def _note_observed(scope: Scope, pools: Mapping[PoolName, PoolPolicy]) -> None:
         scope.findings.note(
             (table,), f"replicas of {', '.join(names)} are observed, never started or stopped; {remedy}"
         )
+
+
+def _starts(pool: PoolPolicy) -> bool:
+    return any(flavour.template for flavour in pool.flavours)

@@ -98,8 +98,8 @@ def _crowded_hosts(scope: Scope, template: str) -> Iterator[str]:
     for host in scope.tables.hosts:
         replicas = 0
         for pool in scope.tables.pools:
-            flavour = _flavour(pool, template)
-            if flavour and (flavour.hosts is None or host.table.name in flavour.hosts):
+            flavours = _flavours(pool, template)
+            if any(flavour.hosts is None or host.table.name in flavour.hosts for flavour in flavours):
                 replicas += min(pool.table.max, host.table.gpus // pool.table.gpus_per_replica)
         if replicas > 1:
             yield host.table.name
@@ -108,14 +108,14 @@ def _crowded_hosts(scope: Scope, template: str) -> Iterator[str]:
 def _check_grace(scope: Scope, entry: Entry[TemplateTable]) -> None:
     """An engine is not stopped within the grace; a drain that ends sooner would always be a cut."""
     for pool in scope.tables.pools:
-        flavour = _flavour(pool, entry.table.name)
-        if flavour and entry.table.drain_grace_seconds >= flavour.drain_deadline_seconds:
+        deadlines = [flavour.drain_deadline_seconds for flavour in _flavours(pool, entry.table.name)]
+        if deadlines and entry.table.drain_grace_seconds >= min(deadlines):
             scope.findings.problem(
                 entry.at("drain_grace_seconds"),
                 f"must be below drain_deadline_seconds of the pool {pool.table.name}"
-                f" ({flavour.drain_deadline_seconds.total_seconds():g}): else no drain ends in time",
+                f" ({min(deadlines).total_seconds():g}): else no drain ends in time",
             )
 
 
-def _flavour(pool: Entry[PoolTable], template: str) -> FlavourTable | None:
-    return next((flavour for flavour in pool.table.flavour[:1] if flavour.template == template), None)
+def _flavours(pool: Entry[PoolTable], template: str) -> list[FlavourTable]:
+    return [flavour for flavour in pool.table.flavour if flavour.template == template]

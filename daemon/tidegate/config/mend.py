@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from tidegate.config.lines import KeyPath
-from tidegate.config.schema_fleet import Table
+from tidegate.config.schema_base import Table
 
 T = TypeVar("T", bound=Table)
 

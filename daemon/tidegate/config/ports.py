@@ -10,6 +10,7 @@ from tidegate.config.addresses import host_of, is_loopback, port_of
 from tidegate.config.lines import KeyPath
 from tidegate.config.scope import Scope
 from tidegate.config.settings import AgentSettings, Settings
+from tidegate.model.policy import PoolPolicy
 
 _EVERY = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
@@ -59,12 +60,16 @@ def _claims(scope: Scope, settings: Settings) -> Iterator[_Claim]:
 
 def _slots(scope: Scope, settings: Settings, name: str) -> Iterator[_Claim]:
     """The ports that replicas on this host may get: as many as fit of the smallest that may run there."""
-    widths = [pool.gpus_per_replica for pool in settings.fleet.pools.values() if name in pool.first_flavour.hosts]
+    widths = [pool.gpus_per_replica for pool in settings.fleet.pools.values() if name in _hosts(pool)]
     for host in scope.tables.hosts:
         slots = host.table.gpus // min(widths) if widths and host.table.name == name else 0
         if slots:
             first = host.table.first_port
             yield _Claim(f"a replica on {name}", "0.0.0.0", first, first + slots - 1, host.at("first_port"))  # noqa: S104
+
+
+def _hosts(pool: PoolPolicy) -> frozenset[str]:
+    return frozenset(name for flavour in pool.flavours for name in flavour.hosts)
 
 
 def _engines(scope: Scope, agent: AgentSettings) -> Iterator[_Claim]:

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from tidegate.config.schema_alerts import AlertTable, ChannelTable
-from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable, Table
+from tidegate.config.schema_base import Table
+from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable
+from tidegate.config.schema_policies import BudgetTable
 from tidegate.config.schema_roles import (
     AgentTable,
     ControllerTable,
@@ -24,6 +26,7 @@ SINGLE: Mapping[str, type[Table]] = {
     "controller": ControllerTable,
     "agent": AgentTable,
     "cost": CostTable,
+    "budget": BudgetTable,
     "observability": ObservabilityTable,
     "elastic": ElasticTable,
     "pd_separation": PdSeparationTable,
@@ -44,7 +47,7 @@ REPEATED: Mapping[str, type[Table]] = {
 
 def title(table: str) -> str:
     """How a table's heading is written: `[cost]`, `[[pool]]`, `[[pool.flavour]]`, `[service.slo]`."""
-    many = table in REPEATED or table == "pool.flavour"
+    many = table in REPEATED or table in {"pool.flavour", "pool.schedule"}
     return f"[[{table}]]" if many else f"[{table}]"
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tidegate.config.addresses import Url
 from tidegate.config.fields import Between, Duration, FilePath, OneOf
-from tidegate.config.schema_fleet import PlainName, Table
+from tidegate.config.schema_base import PlainName, Table
 from tidegate.config.schema_roles import Flag, Variable
 from tidegate.model.policy import Channel, HitRateRule
 

@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from decimal import Decimal
+from datetime import time, timedelta, tzinfo
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
-
-from tidegate.config.fields import Amount, Between, Duration, OneOf, Pattern, Text, Whole
+from tidegate.config.clock_fields import TimeOfDay, TimeZone
+from tidegate.config.fields import Duration, OneOf, Text, Whole
+from tidegate.config.schema_base import (
+    Currency,
+    GpuCount,
+    HostAddress,
+    LongName,
+    PlainName,
+    Port,
+    Price,
+    Replicas,
+    Table,
+)
+from tidegate.config.schema_policies import (
+    ExternalTable,
+    FlapsTable,
+    RatioTable,
+    ScheduleTable,
+    SloTable,
+    StepsTable,
+    TargetTable,
+    ThresholdTable,
+)
 from tidegate.model.fleet import PoolKind, PoolName, PoolRole, ServiceName
-from tidegate.model.policy import Flavour, HostPolicy, PolicyName, PoolPolicy, TargetPolicy, ThresholdPolicy
+from tidegate.model.policy import Flavour, HostPolicy, PolicyName, PoolPolicy, ServicePolicy
 from tidegate.model.reading import HostName
 
-_THRESHOLD = ThresholdPolicy()
-_TARGET = TargetPolicy()
 _FLAVOUR = Flavour()
+_SERVICE = ServicePolicy(ServiceName("service"))
 _POOL = PoolPolicy(PoolName("pool"), ServiceName("service"))
 _HOST = HostPolicy(HostName("host"), gpus=1)
-
-PlainName = Annotated[
-    str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "letters, digits, _ . - (a letter or digit first)", 63)
-]
-"""A name that becomes part of unit names and replica ids."""
-LongName = Annotated[
-    str, Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]*", "letters, digits, _ . : @ / - (a letter or digit first)", 253)
-]
-"""A name that other systems gave, such as a host's or a model's."""
-
-
-def _chinese(text: str) -> str:
-    return '; write "CNY"' if text.upper() in {"RMB", "¥", "元"} else f'; write "{text.upper()}"' * text.isalpha()
-
-
-Currency = Annotated[str, Pattern(r"[A-Z]{3}", "a currency code of three capital letters (ISO 4217)", 8, _chinese)]
-Price = Annotated[Decimal, Amount()]
-Replicas = Annotated[int, Whole(0, 10_000)]
-GpuCount = Annotated[int, Whole(1, 128)]
-Share = Annotated[float, Between(0.01, 1)]
-HostAddress = Annotated[str, Pattern(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+", "a host name or an IP, without a port")]
-Port = Annotated[int, Whole(1, 65535)]
-
-
-class Table(BaseModel):
-    """Closed: an unknown key is an error, not a silent loss."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Actuator(StrEnum):
@@ -55,28 +45,16 @@ class Actuator(StrEnum):
     AGENT = "agent"
 
 
-class SloTable(Table):
-    """`[service.slo]`: kept for the policy that follows latencies; this version only takes note of it."""
+class Day(StrEnum):
+    """A day of the week; the position is its number, Monday 0."""
 
-    ttft_seconds: Annotated[timedelta, Duration("seconds", 0.001, 3600)] | None = None
-    tpot_seconds: Annotated[timedelta, Duration("seconds", 0.0001, 60)] | None = None
-
-
-class ThresholdTable(Table):
-    """`[service.threshold]`: mean GPU utilisation, with the names that many teams already use."""
-
-    scale_out_threshold_gpu_util: Share = _THRESHOLD.scale_out_above
-    scale_in_threshold_gpu_util: Share = _THRESHOLD.scale_in_below
-    cooldown_seconds: Annotated[timedelta, Duration("seconds", 0, 86400)] = _THRESHOLD.cooldown
-
-
-class TargetTable(Table):
-    """`[service.target]`: running plus waiting requests per replica."""
-
-    in_flight_per_replica: Annotated[float, Between(0.1, 100_000)] = _TARGET.in_flight_per_replica
-    cooldown_seconds: Annotated[timedelta, Duration("seconds", 0, 86400)] = _TARGET.cooldown
-    scale_in_window_seconds: Annotated[timedelta, Duration("seconds", 0, 86400)] = _TARGET.scale_in_window
-    tolerance: Annotated[float, Between(0, 0.9)] = _TARGET.tolerance
+    MONDAY = "mon"
+    TUESDAY = "tue"
+    WEDNESDAY = "wed"
+    THURSDAY = "thu"
+    FRIDAY = "fri"
+    SATURDAY = "sat"
+    SUNDAY = "sun"
 
 
 class ServiceTable(Table):
@@ -84,10 +62,15 @@ class ServiceTable(Table):
 
     name: LongName
     model: Text = ""
-    policy: Annotated[PolicyName, OneOf(PolicyName, later=("slo", "schedule", "external"))] = PolicyName.TARGET
+    policy: Annotated[PolicyName, OneOf(PolicyName)] = _SERVICE.policy
     slo: SloTable = SloTable()
     threshold: ThresholdTable = ThresholdTable()
     target: TargetTable = TargetTable()
+    schedule: ScheduleTable = ScheduleTable()
+    external: ExternalTable = ExternalTable()
+    steps: StepsTable = StepsTable()
+    flaps: FlapsTable = FlapsTable()
+    ratio: RatioTable = RatioTable()
 
 
 class FlavourTable(Table):
@@ -103,6 +86,21 @@ class FlavourTable(Table):
     currency: Currency | None = None
     start_deadline_seconds: Annotated[timedelta, Duration("seconds", 1, 86400)] = _FLAVOUR.start_deadline
     drain_deadline_seconds: Annotated[timedelta, Duration("seconds", 1, 86400)] = _FLAVOUR.drain_deadline
+    start_seconds: Annotated[timedelta, Duration("seconds", 1, 86400)] | None = _FLAVOUR.start_time
+    minimum_hold_seconds: Annotated[timedelta, Duration("seconds", 0, 604800)] = _FLAVOUR.minimum_hold
+    billing_increment_seconds: Annotated[timedelta, Duration("seconds", 0, 86400)] = _FLAVOUR.billing_increment
+    gpu_limit: Annotated[int, Whole(1, 100_000)] | None = _FLAVOUR.gpu_limit
+
+
+class PoolScheduleTable(Table):
+    """`[[pool.schedule]]`: other bounds of the pool in a window that comes again."""
+
+    start: Annotated[time, TimeOfDay()]
+    end: Annotated[time, TimeOfDay()]
+    time_zone: Annotated[tzinfo, TimeZone()]
+    days: tuple[Annotated[Day, OneOf(Day)], ...] = tuple(Day)
+    min: Replicas | None = None
+    max: Replicas | None = None
 
 
 class PoolTable(Table):
@@ -118,6 +116,7 @@ class PoolTable(Table):
     price_per_gpu_hour: Price | None = None
     currency: Currency | None = None
     flavour: tuple[FlavourTable, ...] = ()
+    schedule: tuple[PoolScheduleTable, ...] = ()
 
 
 class HostTable(Table):

@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from tidegate.config.addresses import Database, ListenAddress, Url
 from tidegate.config.engine_fields import EngineFiles, KindWord
 from tidegate.config.fields import Between, Duration, FilePath, OneOf, Pattern, Text, Whole
-from tidegate.config.schema_fleet import GpuCount, LongName, PlainName, Port, Share, Table
+from tidegate.config.schema_base import GpuCount, LongName, PlainName, Port, Share, Table
 from tidegate.config.settings import (
     AgentSettings,
     ControllerSettings,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, Strict
 
 from tidegate.config.fields import Checked, FilePath, OneOf, Text, refuse, string
-from tidegate.config.schema_fleet import Table
+from tidegate.config.schema_base import Table
 from tidegate.runtime.web import ClientAuth
 
 _HASH = re.compile(r"\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tidegate.config.findings import Findings
-from tidegate.config.schema_fleet import FlavourTable, PoolTable, ServiceTable, ThresholdTable
+from tidegate.config.schema_fleet import FlavourTable, PoolTable, ServiceTable
+from tidegate.config.schema_policies import ThresholdTable
 from tidegate.config.tables import Entry, Tables
 from tidegate.model.fleet import PoolKind, PoolRole
 from tidegate.model.policy import PolicyName

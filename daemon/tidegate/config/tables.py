@@ -16,7 +16,9 @@ from tidegate.config.lines import KeyPath
 from tidegate.config.mend import mended
 from tidegate.config.schema import REPEATED, SINGLE
 from tidegate.config.schema_alerts import AlertTable, ChannelTable
-from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable, Table
+from tidegate.config.schema_base import Table
+from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable
+from tidegate.config.schema_policies import BudgetTable
 from tidegate.config.schema_roles import (
     AgentTable,
     ControllerTable,
@@ -56,6 +58,7 @@ class Tables:
     controller: Entry[ControllerTable]
     agent: Entry[AgentTable]
     cost: Entry[CostTable]
+    budget: Entry[BudgetTable]
     observability: Entry[ObservabilityTable]
     elastic: Entry[ElasticTable]
     pd_separation: Entry[PdSeparationTable]
@@ -80,6 +83,7 @@ def read_tables(document: Document, findings: Findings) -> Tables:
         controller=_single(ControllerTable, data, "controller", findings),
         agent=_single(AgentTable, data, "agent", findings),
         cost=_single(CostTable, data, "cost", findings),
+        budget=_single(BudgetTable, data, "budget", findings),
         observability=_single(ObservabilityTable, data, "observability", findings),
         elastic=_single(ElasticTable, data, "elastic", findings),
         pd_separation=_single(PdSeparationTable, data, "pd_separation", findings),
