@@ -1,4 +1,4 @@
-"""Asking a Prometheus that is slow, wrong, half there or somebody else: one clear error each, in bounded time and size."""
+"""Asking a Prometheus that is slow, wrong, half there or somebody else: one clear error each, in time and of a size."""
 
 from __future__ import annotations
 
