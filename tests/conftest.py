@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["fakes.postgres"]
+pytest_plugins = ["fakes.postgres", "fakes.external_postgres"]
 
 # A busy machine is no failure: an example may take as long as it does, within the test's own time-out.
 settings.register_profile("tidegate", deadline=None, suppress_health_check=[HealthCheck.too_slow])
