@@ -1,0 +1,70 @@
+"""The gateway: takes requests as they come, holds them while no replica is ready, balances by outstanding tokens."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from tidegate.simulate.engine import Engine, Request
+from tidegate.simulate.world import Block
+
+
+class Gateway:
+    """Feeds the engines with a run's requests."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        """Nothing has arrived yet."""
+        self._blocks = blocks
+        self._block = Block((), (), (), ())
+        self._next = 0
+        self._room: deque[Request] = deque()
+        self.arrived = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait because no replica is ready."""
+        return len(self._room)
+
+    def feed(self, engines: list[Engine], until: float) -> None:
+        """Give every request that arrives before `until` to the engine with the fewest outstanding tokens."""
+        if engines:
+            while self._room:
+                request = self._room.popleft()
+                min(engines, key=_outstanding).add(request, max(request.at, min(engine.t for engine in engines)))
+        while (at := self._peek()) < until:
+            self._arrive(engines, at)
+        for engine in engines:
+            engine.advance(until)
+
+    def left_over(self) -> Iterator[Request]:
+        """The requests that nobody took, and those that were still to come."""
+        yield from self._room
+        self._room.clear()
+
+    def _peek(self) -> float:
+        while self._next >= len(self._block.at):
+            block = next(self._blocks, None)
+            if block is None:
+                return float("inf")
+            self._block, self._next = block, 0
+        return self._block.at[self._next]
+
+    def _arrive(self, engines: list[Engine], at: float) -> None:
+        block, index = self._block, self._next
+        self._next += 1
+        self.arrived += 1
+        request = Request(at, block.prompt[index], block.out[index], block.cached[index])
+        if not engines:
+            self._room.append(request)
+            return
+        best = engines[0]
+        for engine in engines:
+            if engine.t < at:
+                engine.advance(at)
+            if engine.outstanding < best.outstanding:
+                best = engine
+        best.add(request, at)
+
+
+def _outstanding(engine: Engine) -> int:
+    return engine.outstanding

@@ -1,0 +1,197 @@
+"""The three public trace formats, known by their columns, as traffic to play. Pure: a trace is its text."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+
+from tidegate.simulate.world import Block, Random, Traffic
+
+Row = TypeVar("Row")
+Read = TypeVar("Read")
+
+
+class BadTrace(ValueError):  # noqa: N818 - named for what it is
+    """A trace that cannot be played; the message says which line is wrong and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a windowed trace tells of one stretch of time."""
+
+    at: float
+    rate: float
+    cv: float
+    """Coefficient of variation of the times between arrivals."""
+    prompt: float
+    out: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace as it was recorded, times in seconds from its beginning; one of the two is empty."""
+
+    kind: str
+    """`azure`, `mooncake` or `servegen`."""
+    requests: Block = field(default_factory=lambda: Block((), (), (), ()))
+    windows: tuple[Window, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        if self.windows:
+            return self.windows[-1].at + _width(self.windows)
+        return self.requests.at[-1] if self.requests.at else 0.0
+
+
+def read_trace(lines: Iterable[str]) -> Trace:
+    """Read a trace of any of the three kinds; raises `BadTrace`."""
+    rest = iter(lines)
+    first = next(rest, "").strip()
+    if first.startswith("{"):
+        return _read_json_lines(chain([first], rest))
+    columns = [name.strip() for name in first.split(",")]
+    for needed, read in _READERS:
+        if needed <= set(columns):
+            return read(csv.DictReader(rest, columns))
+    raise BadTrace(
+        f"line 1: neither of the known sets of columns ({'; '.join(','.join(sorted(each)) for each, _ in _READERS)}) "
+        f"nor JSON lines with timestamp, input_length, output_length: {first[:80]!r}"
+    )
+
+
+def _read_azure(rows: Iterable[dict[str, str]]) -> Trace:
+    def one(row: dict[str, str]) -> tuple[float, int, int, int]:
+        # seven digits of a second: one more than the standard library reads before Python 3.11 on every platform
+        at = datetime.fromisoformat(row["TIMESTAMP"].strip()[:26] + "+00:00").timestamp()
+        return at, int(row["ContextTokens"]), int(row["GeneratedTokens"]), 0
+
+    return Trace("azure", _block(_each(rows, one)))
+
+
+def _read_servegen(rows: Iterable[dict[str, str]]) -> Trace:
+    names = ("t_s", "rate_rps", "cv", "mean_input_tokens", "mean_output_tokens")
+    windows = tuple(_each(rows, lambda row: Window(*(_finite(row[name]) for name in names))))
+    if not windows:
+        raise BadTrace("the trace has no window")
+    return Trace("servegen", windows=windows)
+
+
+def _read_json_lines(lines: Iterable[str]) -> Trace:
+    def one(row: dict[str, object]) -> tuple[float, int, int, int]:
+        at, prompt, out = (row[name] for name in ("timestamp", "input_length", "output_length"))
+        return _finite(at) / 1000.0, int(_finite(prompt)), int(_finite(out)), 0
+
+    return Trace("mooncake", _block(_each((json.loads(line) for line in lines if line.strip()), one)))
+
+
+_READERS: tuple[tuple[set[str], Callable[[Iterable[dict[str, str]]], Trace]], ...] = (
+    ({"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, _read_azure),
+    ({"t_s", "rate_rps", "cv", "mean_input_tokens", "mean_output_tokens"}, _read_servegen),
+)
+
+
+def _each(rows: Iterable[Row], read: Callable[[Row], Read]) -> Iterator[Read]:
+    number, rest = 1, iter(rows)
+    while True:
+        number += 1
+        try:
+            row = next(rest)
+            yield read(row)
+        except StopIteration:
+            return
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadTrace(f"entry {number - 1}: {type(error).__name__}: {error}") from error
+
+
+def _finite(value: object) -> float:
+    number = float(value)  # type: ignore[arg-type]  # what is no number raises, and is reported with its line
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{value} is not a number from 0 upwards")
+    return number
+
+
+def _block(rows: Iterable[tuple[float, int, int, int]]) -> Block:
+    ordered = sorted(rows)
+    if not ordered:
+        raise BadTrace("the trace has no request")
+    begin = ordered[0][0]
+    at, prompt, out, cached = zip(*ordered, strict=True)
+    return Block([each - begin for each in at], [max(1, n) for n in prompt], [max(1, n) for n in out], cached)
+
+
+def overlaid(trace: Trace, times: int, shift: float) -> Traffic:
+    """The requests played `times` over one another, each copy `shift` seconds after the one before."""
+    return _played(
+        sorted(
+            (at + copy * shift, *rest)
+            for copy in range(times)
+            for at, *rest in zip(*_columns(trace.requests), strict=True)
+        )
+    )
+
+
+def thinned(trace: Trace, keep: int, of: int) -> Traffic:
+    """`keep` of every `of` requests."""
+    rows = zip(*_columns(trace.requests), strict=True)
+    return _played([row for index, row in enumerate(rows) if index % of < keep])
+
+
+def _columns(block: Block) -> tuple[Sequence[float], Sequence[int], Sequence[int], Sequence[int]]:
+    return block.at, block.prompt, block.out, block.cached
+
+
+def _played(rows: Sequence[tuple[float, ...]]) -> Traffic:
+    at, prompt, out, cached = zip(*rows, strict=True)
+    block = Block(at, [int(n) for n in prompt], [int(n) for n in out], [int(n) for n in cached])
+
+    def traffic(_: Random) -> Iterator[Block]:
+        yield block
+
+    return traffic
+
+
+def drawn(windows: Sequence[Window], divisor: float, begin: float = 0.0, end: float = math.inf) -> Traffic:
+    """Requests drawn from the windows between two times: gamma arrivals with each window's cv, its rate divided.
+
+    Prompts are log-normal around the window's mean, answers exponential: the trace gives no more than the means.
+    """
+    width = _width(windows)
+
+    def traffic(random: Random) -> Iterator[Block]:
+        for window in windows:
+            if begin <= window.at < end:
+                yield _draw(window, window.rate / divisor, width, begin, random)
+
+    return traffic
+
+
+def _width(windows: Sequence[Window]) -> float:
+    return windows[1].at - windows[0].at if len(windows) > 1 else 600.0
+
+
+def _draw(window: Window, rate: float, width: float, begin: float, random: Random) -> Block:
+    if rate <= 0:
+        return Block((), (), (), ())
+    shape = 1.0 / max(window.cv, 0.05) ** 2
+    expected = rate * width
+    gaps = random.gamma(shape, 1.0 / (rate * shape), int(expected + 6 * max(window.cv, 1.0) * expected**0.5 + 50))
+    at = np.cumsum(gaps)
+    at = at[at < width] + (window.at - begin)
+    sigma = 0.9
+    prompt = random.lognormal(math.log(max(1.0, window.prompt)) - sigma * sigma / 2, sigma, len(at))
+    out = random.exponential(max(1.0, window.out), len(at))
+    return Block(
+        at.tolist(),
+        np.clip(prompt, 1, 120_000).astype(int).tolist(),
+        np.clip(out, 1, 8_000).astype(int).tolist(),
+        [0] * len(at),
+    )
