@@ -145,6 +145,8 @@ class Limits:
     """Of all series together."""
     samples: int = 60_000_000
     """That have to be read for it."""
+    hosts: int = 100
+    """Whose newest reports have to be read one by one for it."""
 
 
 class LimitError(ValueError):

@@ -6,7 +6,9 @@ nothing is read as a number here).
 
 from __future__ import annotations
 
+import numpy as np
 import zstandard
+from numpy.typing import NDArray
 
 _LEVEL = 1
 
@@ -17,12 +19,23 @@ def pack(vector: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=_LEVEL).compress(shuffled)
 
 
-def unpack(packed: bytes) -> bytes:
-    """The vector that `pack` was given; raises ValueError when the bytes are not its work."""
+def columns(packed: bytes, places: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Some values of the vector, without making the others; raises ValueError as `unpack` does."""
+    shuffled = _decompressed(packed)
+    weights = np.frombuffer(shuffled, np.uint8).reshape(8, -1)
+    return np.ascontiguousarray(weights[:, places].T).view("<f8")[:, 0]
+
+
+def _decompressed(packed: bytes) -> bytes:
     try:
-        shuffled = zstandard.ZstdDecompressor().decompress(packed)
+        return zstandard.ZstdDecompressor().decompress(packed)
     except zstandard.ZstdError as error:
         raise ValueError(f"a stored vector is damaged: {error}") from error
+
+
+def unpack(packed: bytes) -> bytes:
+    """The vector that `pack` was given; raises ValueError when the bytes are not its work."""
+    shuffled = _decompressed(packed)
     count = len(shuffled) // 8
     vector = bytearray(len(shuffled))
     for place in range(8):
