@@ -231,6 +231,7 @@ class World:
             self.store.decisions,
             self.costs,
             lambda: (True, "ready"),
+            self.store.histories,
         )
 
     def _plan(self, *arguments: Any) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from fakes.history import FakeHistories
 from fakes.store_fleet import FakeDecisions, FakeReplicas
 from fakes.store_leadership import FakeLeaderships
 from fakes.store_samples import FakeHosts, FakeReports, FakeUsage
@@ -84,8 +85,10 @@ class FakeStore:
     decisions: FakeDecisions = field(default_factory=FakeDecisions)
     alerts: FakeAlerts = field(default_factory=FakeAlerts)
     usage: FakeUsage = field(init=False)
+    histories: FakeHistories = field(init=False)
     leaderships: FakeLeaderships = field(init=False)
 
     def __post_init__(self) -> None:
         self.leaderships = FakeLeaderships(self.replicas)
         self.usage = FakeUsage(self.reports, self.hosts)
+        self.histories = FakeHistories(self.reports, self.hosts)

@@ -9,10 +9,11 @@ from datetime import datetime
 from tidegate.controller.costs import Costs
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.intake import Intake
-from tidegate.controller.ports import Decisions, Hosts, Replicas, Users
+from tidegate.controller.ports import Decisions, Histories, Hosts, Replicas, Users
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.model.fleet import PoolName
+from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord
@@ -34,6 +35,7 @@ class Api:
     decisions_store: Decisions
     cost_book: Costs
     readiness: Callable[[], tuple[bool, str]]
+    histories: Histories
 
     def host_of(self, token_hash: str) -> HostName | None:
         """Whose host token this is."""
@@ -71,6 +73,10 @@ class Api:
     def costs(self, since: datetime, until: datetime) -> CostsOverview:
         """What was spent and served between the two moments."""
         return self.cost_book.between(since, until, self.current.settings.fleet)
+
+    def query(self, question: Question, limits: Limits) -> History:
+        """The past of the series asked for."""
+        return self.histories.query(question, limits)
 
     def hosts(self) -> Sequence[HostRecord]:
         """Every enrolled host."""

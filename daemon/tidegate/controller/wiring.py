@@ -19,6 +19,7 @@ from tidegate.controller.intake import Intake
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.leader import Leader
 from tidegate.controller.observer import Observer
+from tidegate.controller.queries import Queries
 from tidegate.controller.readiness import TICK, longest_silence, readiness
 from tidegate.controller.recent_past import RecentPast
 from tidegate.controller.running_config import RunningConfig
@@ -89,7 +90,19 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
             return leader.standing_by()
         return readiness(loop.health().get(TICK), longest, leader.began_at(), clock.now())
 
-    api = Api(clock, current, state, intake, store.hosts, store.users, store.replicas, store.decisions, costs, ready)
+    api = Api(
+        clock,
+        current,
+        state,
+        intake,
+        store.hosts,
+        store.users,
+        store.replicas,
+        store.decisions,
+        costs,
+        ready,
+        Queries(store.histories),
+    )
     listen = settings.controller.listen
     server = HttpServer(build_app(api, ControllerPages(clock, ready), bell), listen.host, listen.port, "controller")
     jobs = _jobs(store, current, state, costs, clock)

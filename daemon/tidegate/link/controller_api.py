@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from tidegate.model.fleet import PoolName
+from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord
@@ -50,6 +51,10 @@ class ControllerApi(Protocol):
 
     def costs(self, since: datetime, until: datetime) -> CostsOverview:
         """What was spent and served between the two moments."""
+        ...
+
+    def query(self, question: Question, limits: Limits) -> History:
+        """The past of the series asked for; raises ValueError when that makes no sense or goes beyond the limits."""
         ...
 
     def hosts(self) -> Sequence[HostRecord]:

@@ -6,6 +6,7 @@ from tidegate.store.alerts import StoredAlerts
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
 from tidegate.store.fence import Fence, NoFence
+from tidegate.store.history import StoredHistory
 from tidegate.store.hosts import StoredHosts, StoredUsers
 from tidegate.store.layouts import Layouts
 from tidegate.store.replicas import StoredReplicas
@@ -22,6 +23,7 @@ class Store:
         self.database = database
         self.fence = fence or NoFence()
         layouts = Layouts()
+        self.histories = StoredHistory(database, layouts)
         self.reports = StoredReports(database, layouts)
         self.hosts = StoredHosts(database)
         self.users = StoredUsers(database)
