@@ -1,8 +1,8 @@
 """A line of a bill, whatever provider wrote it, and the snapshot that it belongs to.
 
 Two ledgers, never mixed: *billed* (cash, ties to the invoice) and *effective* (accrued: commitments spread over what
-they cover; what a million tokens cost uses it). Two time axes, never mixed: the *billing period* says which invoice, the
-*charge period* when the cost arose. Names follow FOCUS (the FinOps Open Cost and Usage Specification).
+they cover; what a million tokens cost uses it). Two time axes, never mixed: the *billing period* says which invoice,
+the *charge period* when the cost arose. Names follow FOCUS (the FinOps Open Cost and Usage Specification).
 """
 
 from __future__ import annotations

@@ -16,53 +16,43 @@ MEMORY_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """A weighted least-squares fit of y = offset - slope * x by its sums, which fade; dimensionless."""
+class Capacity:
+    """What one replica of a group was seen to carry within the objective; every sum fades. See `decide/capacity.py`."""
 
-    weight: float = 0.0
-    x: float = 0.0
-    y: float = 0.0
-    xx: float = 0.0
-    xy: float = 0.0
-    yy: float = 0.0
+    sums: tuple[float, ...] = ()
+    """Of the regression of the speed of answers on prompt and generated tokens per second."""
+    unit: tuple[float, ...] = ()
+    """Load per prompt token and per generated token and second, as last taken from the fit."""
+    bins: tuple[tuple[float, float], ...] = ()
+    """By step of load: replica-ticks seen, and the share of requests taken to have missed the objective in them."""
+    queues: tuple[float, float] = (0.0, 0.0)
+    """Samples in which requests waited in the replica, and those in which only a late first token speaks of a queue."""
+    work: float = 0.0
+    """Load of the samples that told their request rate, and"""
+    requests: float = 0.0
+    """the sum of these rates: together the work of a request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
-    """What one replica of a group was seen to carry within the objective."""
+class Guess:
+    """A forecast that is yet to be compared with what comes."""
 
-    sums: tuple[float, ...] = ()
-    """Of the regression of steps per second on prompt and generated tokens per second; see `decide/capacity.py`."""
-    first_token: Fit = Fit()
-    """1 / (TTFT over its objective) against the share of capacity in use."""
-    bins: tuple[tuple[float, float], ...] = ()
-    """By share of capacity in use: requests seen, and of these how many are taken to have missed the objective."""
-    crowd: float = 0.0
-    """The most requests seen running in a replica at once."""
-    crowd_limit: float | None = None
-    """How many ran when others had to wait for a place; None: never seen."""
-    work_per_request: float = 0.0
-    """Seconds of a whole replica that a request takes."""
-    prompt_per_request: float = 0.0
-    answer_per_request: float = 0.0
-    samples: float = 0.0
+    at: datetime
+    level: float
+    scale: float
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the forecaster knows of a group's demand, in replicas at capacity."""
+    """What the forecaster knows of a group's demand, in loads of a replica; see `decide/forecast.py`."""
 
-    recent: tuple[tuple[datetime, float], ...] = ()
-    """Demand of the last ticks, oldest first, as far back as a horizon."""
-    level: float | None = None
-    trend: float = 0.0
-    """Replicas per second."""
-    growth: tuple[float, ...] = ()
-    """Histogram of how far demand rose above its level within a horizon; fades."""
-    peaks: tuple[tuple[datetime, float], ...] = ()
-    """Falling staircase of the peaks that are still held."""
-    shape: tuple[tuple[float, float], ...] = ()
-    """By part of the day: weight and mean demand."""
+    at: datetime | None = None
+    fast: float = 0.0
+    slow: float = 0.0
+    mean: float = 0.0
+    guesses: tuple[Guess, ...] = ()
+    errors: tuple[float, ...] = ()
+    """Histogram of how far demand came to lie above the forecast, relative to its scale; fades."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tidegate.model.money import CostState
 from tidegate.model.policy import Mode, PoolPolicy
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
+from tidegate.model.scrape import SourceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Tally:
     """What this process has counted since it started."""
 
     reports: Mapping[str, int] = field(default_factory=dict)
-    """By fate: stored, duplicate, malformed, unauthorized, too_large, failed."""
+    """By fate: stored, duplicate, left_out, malformed, unauthorized, too_large, failed."""
     decisions: Mapping[PoolName, int] = field(default_factory=dict)
     actions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By kind and outcome (applied, failed)."""
@@ -146,5 +147,7 @@ class Overview:
     notes: tuple[str, ...] = ()
     jobs: tuple[JobOverview, ...] = ()
     tally: Tally = Tally()
+    source: SourceState | None = None
+    """How the Prometheus that is read does; None where agents report instead."""
     config_loaded_at: datetime | None = None
     config_reload_ok: bool = True

@@ -32,6 +32,8 @@ class ReplicaRecord:
     managed: bool = True
     cut_requests: int = 0
     why: str = ""
+    flavour: str = ""
+    """The flavour it was started as; empty: its pool's first, or none of ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,3 +68,16 @@ class Scraped:
     """Samples that became no figure, by reason: not_finite, conflicting, malformed."""
     nameless: tuple[str, ...] = ()
     """Targets that export our metrics and do not say which host they are."""
+    ahead_seconds: float | None = None
+    """How far the stamps of the samples are ahead of the agents' own moments, at the least; None without a reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How the second source does, for the page and the metrics."""
+
+    hosts: int = 0
+    """Those with a reading in the last answer."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Samples of the last answer that became no figure, by reason."""
+    notes: tuple[str, ...] = ()

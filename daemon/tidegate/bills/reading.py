@@ -1,0 +1,220 @@
+"""One pass over the files of an import: every row becomes a charge or is quarantined, and counts where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from itertools import chain, islice
+from typing import IO
+
+from tidegate.bills.cells import NumberError, decimal_comma
+from tidegate.bills.columns import Columns
+from tidegate.bills.format import Evidence, Format, Item, Manner, Reader, RowError
+from tidegate.bills.formats import AUTO, choose
+from tidegate.bills.moments import MomentError, writes_day_first
+from tidegate.bills.parts import Bundle, Part, opened
+from tidegate.bills.records import Records, records_of
+from tidegate.bills.tally import Aside, Tally
+from tidegate.model.charge import NO_CURRENCY, Charge, Quarantined, SnapshotKey
+from tidegate.model.price import Prices
+from tidegate.runtime.errors import Permanent
+
+_SAMPLE = 1000
+_HEADER_WITHIN = 20
+_TOTAL_WORDS = frozenset({"total", "grand total", "sum", "合计", "总计", "小计", "汇总"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the operator says about the files."""
+
+    source: str = AUTO
+    account: str = ""
+    """Of files that name none; of those that do, the one that they must be of."""
+    currency: str = ""
+    shard: str = ""
+    prices: Prices = field(default_factory=Prices)
+
+
+@dataclass(slots=True)
+class FileSums:
+    """One part, when it has been read."""
+
+    name: str
+    format: str
+    rows: int = 0
+    quarantined: int = 0
+    totals_rows: int = 0
+    """Rows that only add up others: told, and counted in no sum."""
+    truncated: bool = False
+    header: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Reading:
+    """Reads a bundle once; when the iteration is over, `tallies` and the rest are complete."""
+
+    bundle: Bundle
+    wishes: Wishes
+    progress: Callable[[int], None] | None = None
+    tallies: dict[SnapshotKey, Tally] = field(default_factory=dict)
+    files: list[FileSums] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unplaced: Aside = field(default_factory=Aside)
+    """Quarantined rows that speak of none of the snapshots: none of them can be final."""
+    _asides: dict[tuple[str, str, datetime | None], Aside] = field(default_factory=dict)
+
+    def items(self) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
+        """Every row; raises Permanent where a file as a whole cannot be read."""
+        for part in self.bundle.parts:
+            with opened(part, self.progress) as source:
+                yield from self._part(part, source)
+        self._settle()
+        if self.bundle.left_out:
+            shown = ", ".join(self.bundle.left_out[:3])
+            self.notes.append(
+                f"{len(self.bundle.left_out)} files that the manifest does not name are left out ({shown}"
+                f"{', ...' if len(self.bundle.left_out) > 3 else ''}): of another delivery"
+            )
+
+    def _part(self, part: Part, source: IO[bytes]) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
+        records = records_of(source, part.name)
+        opening = _open(records, part, self.wishes)
+        sums = FileSums(part.name, opening.format.name, header=opening.columns.header)
+        self.files.append(sums)
+        last_short = False
+        for number, cells in enumerate(opening.rows, 1):
+            sums.rows = number
+            last_short = len(cells) < opening.width
+            taken = opening.take(cells, number)
+            if isinstance(taken, Quarantined):
+                sums.quarantined += 1
+                self._set_aside(opening.format.name, taken)
+                yield taken
+                continue
+            if not taken:
+                sums.totals_rows += 1
+            digest = _digest(cells)
+            for item in taken:
+                if isinstance(item, Evidence):
+                    self.evidence.append(item)
+                else:
+                    yield self._count(opening.format, item, digest), item
+        sums.truncated = last_short
+        records.finish()
+        self._say(part, sums, {**records.notes, **opening.reader.notes})
+
+    def _count(self, format_: Format, charge: Charge, digest: int) -> SnapshotKey:
+        key = SnapshotKey(format_.name, charge.account, charge.billing_start, charge.billing_end, self.wishes.shard)
+        tally = self.tallies.get(key)
+        if tally is None:
+            tally = self.tallies[key] = Tally(key)
+        tally.add(charge, digest)
+        return key
+
+    def _set_aside(self, source: str, row: Quarantined) -> None:
+        self._asides.setdefault((source, row.account, row.billing_start), Aside()).add(row)
+
+    def _settle(self) -> None:
+        """Count quarantined rows in the snapshots that they speak of, now that these are known."""
+        for (source, account, start), aside in self._asides.items():
+            mine = (
+                tally
+                for key, tally in self.tallies.items()
+                if key.source == source and account in ("", key.account) and start == key.start
+            )
+            found = next(mine, None)
+            (found.aside if found else self.unplaced).merge(aside)
+
+    def _say(self, part: Part, sums: FileSums, notes: dict[str, int]) -> None:
+        self.notes += [f"{part.name}: {text} ({count} rows)" for text, count in notes.items()]
+        if sums.truncated:
+            self.notes.append(f"{part.name}: the last row is incomplete: the file may be cut short")
+        if sums.totals_rows:
+            self.notes.append(f"{part.name}: {sums.totals_rows} rows only add up others and are left out of all sums")
+        if part.rows is not None and part.rows != sums.rows:
+            self.notes.append(f"{part.name}: the manifest promises {part.rows} rows, {sums.rows} are here")
+
+
+@dataclass(slots=True)
+class _Opening:
+    """One part, its format known."""
+
+    format: Format
+    columns: Columns
+    reader: Reader
+    manner: Manner
+    rows: Iterator[list[str]]
+    width: int
+
+    def take(self, cells: list[str], number: int) -> Sequence[Item] | Quarantined:
+        """The row's items; none for a row that only adds up others."""
+        width = self.width
+        if len(cells) != width:
+            if len(cells) < width or any(cells[width:]):
+                if _adds_up(cells):
+                    return ()
+                return self._refuse(cells, number, f"{len(cells)} fields where the header has {width}")
+            del cells[width:]
+        cells.append("")
+        try:
+            found = self.reader.read(cells, number)
+        except (RowError, NumberError, MomentError) as error:
+            return () if _adds_up(cells) else self._refuse(cells, number, str(error))
+        return found if isinstance(found, Sequence) else (found,)
+
+    def _refuse(self, cells: list[str], number: int, reason: str) -> Quarantined:
+        padded = [*cells, *[""] * (self.width + 1 - len(cells))]
+        hint = self.reader.hint(padded)
+        return Quarantined(
+            self.manner.file,
+            number,
+            reason,
+            amount=hint.amount,
+            currency=hint.currency or NO_CURRENCY,
+            text=",".join(cells)[:2000],
+            account=hint.account,
+            billing_start=hint.start,
+        )
+
+
+def _adds_up(cells: Sequence[str]) -> bool:
+    """Whether a row that is no charge is a line of totals, as consoles put at the end."""
+    first = next((cell for cell in cells if cell.strip()), "").strip().strip(":：").casefold()
+    return first in _TOTAL_WORDS
+
+
+def _open(records: Records, part: Part, wishes: Wishes) -> _Opening:
+    first = list(islice(records.rows, _HEADER_WITHIN + _SAMPLE))
+    format_, columns, at = choose(first, wishes.source, part)
+    sample = first[at + 1 :]
+    twice = columns.doubled & set(format_.money)
+    if twice:
+        raise Permanent(
+            f"{part.name}: the column {min(twice)} stands twice: which one counts cannot be told; remove one"
+        )
+    places = [place for name in format_.times if (place := columns.find(name)) < len(columns)]
+    manner = Manner(
+        file=part.name,
+        account=wishes.account,
+        currency=wishes.currency,
+        comma=decimal_comma(chain.from_iterable(sample), records.delimiter),
+        day_first=writes_day_first(tuple(row[place] for place in places if place < len(row)) for row in sample if row),
+        prices=wishes.prices,
+    )
+    reader = format_.reader(columns, manner)
+    if columns.doubled:
+        reader.notes[f"columns that stand twice ({', '.join(sorted(columns.doubled)[:5])}): the first counts"] = 1
+    return _Opening(format_, columns, reader, manner, _blank_free(chain(sample, records.rows)), len(columns))
+
+
+def _blank_free(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Blank lines are no rows: neither empty ones nor lines of blanks or of separators alone."""
+    return (cells for cells in rows if cells[0] or any(map(str.strip, cells)))
+
+
+def _digest(cells: Sequence[str]) -> int:
+    return int.from_bytes(blake2b("\x1f".join(cells).encode("utf-8", "replace"), digest_size=16).digest(), "little")

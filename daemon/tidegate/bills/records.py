@@ -1,0 +1,223 @@
+"""The rows of one file as lists of text: CSV in its dialects and encodings, JSON, JSON lines, Parquet."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import IO, Any
+
+from tidegate.runtime.errors import Permanent
+
+_HEAD = 1 << 18
+_LONGEST_FIELD = 1 << 20
+_LONGEST_DOCUMENT = 256 * 1024 * 1024
+_KEYS_FROM = 1000
+_DELIMITERS = ",;\t|"
+_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_replaced = threading.local()
+
+
+@dataclass(slots=True)
+class Records:
+    """The rows, the first of them (or one of the next) being the header, and how they were written."""
+
+    rows: Iterator[list[str]]
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    notes: dict[str, int] = field(default_factory=dict)
+
+    def finish(self) -> None:
+        """Take what was noticed while reading."""
+        count = getattr(_replaced, "count", 0)
+        if count:
+            self.notes[f"bytes that are not {self.encoding}; each is shown as \ufffd"] = count
+
+
+def records_of(source: IO[bytes], name: str) -> Records:
+    """Read a file by what it is, not by its name; raises Permanent on what no bill is."""
+    _replaced.count = 0
+    head = _peek(source)
+    if head.startswith(b"PAR1"):
+        from tidegate.bills.parquet import parquet_rows  # the extra is asked for only by whom it concerns
+
+        return parquet_rows(source, name)
+    encoding = encoding_of(head)
+    text = io.TextIOWrapper(source, encoding=encoding, errors="tidegate-count", newline="")
+    start = _start(head, encoding)
+    if start in ("{", "["):
+        return Records(_json_rows(text, name, document=start == "["), encoding=encoding)
+    return _csv_rows(text, encoding, head.decode(encoding, "replace"), name)
+
+
+def _peek(source: IO[bytes]) -> bytes:
+    peek = getattr(source, "peek", None)
+    head: bytes = peek(_HEAD)[:_HEAD] if peek else b""
+    if not head:
+        raise Permanent("the file is empty")
+    return head
+
+
+def encoding_of(head: bytes) -> str:
+    """UTF-8 unless a mark or the bytes say UTF-16, or they can only be Chinese (GB 18030) or Western (cp1252)."""
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return encoding
+    sample = head[: _HEAD // 2 * 2]
+    if sample[1::2].count(0) > len(sample) // 4:
+        return "utf-16-le"
+    if sample[::2].count(0) > len(sample) // 4:
+        return "utf-16-be"
+    for encoding in ("utf-8", "gb18030"):
+        try:
+            codecs.getincrementaldecoder(encoding)().decode(head)  # the last character may be cut
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "cp1252"
+
+
+def _count(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    _replaced.count = getattr(_replaced, "count", 0) + error.end - error.start
+    return "\ufffd", error.end
+
+
+codecs.register_error("tidegate-count", _count)
+
+
+def _start(head: bytes, encoding: str) -> str:
+    return head.decode(encoding, "replace").lstrip("\ufeff \t\r\n")[:1]
+
+
+def _csv_rows(text: io.TextIOWrapper, encoding: str, head: str, name: str) -> Records:
+    delimiter = delimiter_of(head)
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader(text, delimiter=delimiter)
+
+    def rows() -> Iterator[list[str]]:
+        try:
+            for cells in reader:
+                if cells:
+                    yield cells
+        except csv.Error as error:
+            raise Permanent(
+                f"{name}, line {reader.line_num}: {error}; a quote that is never closed, or no table of text"
+            ) from error
+
+    return Records(rows(), delimiter, encoding)
+
+
+def delimiter_of(head: str) -> str:
+    """The mark that parts the first lines most, outside of quotes; Excel's `sep=;` line says it."""
+    lines = [line for line in head.splitlines()[:20] if line.strip()]
+    if lines and lines[0].lower().startswith("sep=") and len(lines[0].strip()) == 5:
+        return lines[0].strip()[4]
+    counts = {mark: max((_outside(line, mark) for line in lines), default=0) for mark in _DELIMITERS}
+    return max(_DELIMITERS, key=lambda mark: counts[mark])
+
+
+def _outside(line: str, mark: str) -> int:
+    return sum(piece.count(mark) for piece in line.split('"')[::2])
+
+
+def _json_rows(text: io.TextIOWrapper, name: str, *, document: bool) -> Iterator[list[str]]:
+    """Objects as rows under one header: the keys of the first thousand."""
+    records = _objects(text, name, document=document)
+    first = list(islice(records, _KEYS_FROM))
+    header = list(dict.fromkeys(key for record in first for key in record))
+    yield header
+    known = set(header)
+    for record in chain(first, records):
+        cells = [record.get(key, "") for key in header]
+        if len(record) > sum(key in known for key in record):
+            cells += [f"{key}={value}" for key, value in record.items() if key not in known]
+        yield cells
+
+
+def _objects(text: io.TextIOWrapper, name: str, *, document: bool) -> Iterator[Mapping[str, str]]:
+    if document:
+        yield from map(flat, _listed(_whole(text, "", name), name))
+        return
+    for number, line in enumerate(text, 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line, parse_float=str, parse_int=str)
+        except (ValueError, RecursionError):
+            if number == 1:  # not one object a line, but one object over many
+                yield from map(flat, _listed(_whole(text, line, name), name))
+                return
+            yield {"": line[:_LONGEST_FIELD]}
+            continue
+        if number == 1 and not _is_record(found):
+            yield from map(flat, _listed(found, name))
+        else:
+            yield flat(found)
+
+
+def _is_record(found: Any) -> bool:
+    return isinstance(found, dict) and not any(
+        _is_list_of_objects(value) for key, value in found.items() if key in _LISTS
+    )
+
+
+_LISTS = ("data", "records", "items", "rows", "results", "Data", "Items", "pods", "billing", "usage", "value")
+"""Keys under which an answer of an API keeps its rows."""
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def _whole(text: io.TextIOWrapper, begun: str, name: str) -> Any:
+    rest = text.read(_LONGEST_DOCUMENT)
+    if len(rest) >= _LONGEST_DOCUMENT:
+        raise Permanent(f"{name}: one JSON document of more than 256 MiB; export JSON lines instead")
+    try:
+        return json.loads(begun + rest, parse_float=str, parse_int=str)
+    except (ValueError, RecursionError) as error:
+        raise Permanent(f"{name}: cannot be read as JSON ({error}); the file may be cut short") from error
+
+
+def _listed(found: Any, name: str) -> Sequence[Mapping[str, Any]]:
+    if isinstance(found, dict):
+        inner = next((found[key] for key in _LISTS if _is_list_of_objects(found.get(key))), None)
+        found = inner if inner is not None else [found]
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise Permanent(f"{name}: the JSON holds no list of objects")
+    return found
+
+
+def flat(record: Any) -> Mapping[str, str]:
+    """An object's values as text: inner objects by `outer.inner`, lists as JSON; numbers as they were written."""
+    if not isinstance(record, dict):
+        return {"": str(record)[:1000]}
+    found: dict[str, str] = {}
+    for key, value in record.items():
+        if isinstance(value, dict):
+            found |= {f"{key}.{inner}": text for inner, text in flat(value).items()}
+            found.setdefault(key, json.dumps(value, ensure_ascii=False))
+        else:
+            found[key] = text_of_value(value)
+    return found
+
+
+def text_of_value(value: Any) -> str:
+    """A JSON value as the text of a cell."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def sample_cells(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Every cell of some rows."""
+    return chain.from_iterable(rows)
