@@ -207,7 +207,13 @@ class World:
         self.intake = Intake(self.store.reports, self.store.hosts, self.store.replicas, self.head, self.state)
         follow = RecentPast(self.head, self.store.reports, self.intake.heard, lambda: now)
         self.observer = Observer(
-            self.head, self.store.hosts, self.store.replicas, self.store.decisions, follow, lambda: now
+            self.head,
+            self.store.hosts,
+            self.store.replicas,
+            self.store.decisions,
+            follow,
+            lambda: now,
+            self.store.commands,
         )
         self.actor = Actor(self.store.replicas, self.woken.append)
         self.tick = Tick(
@@ -234,6 +240,7 @@ class World:
             self.store.histories,
         )
 
+            self.store.commands,
     def _plan(self, *arguments: Any) -> Plan:
         return self.planner(*arguments)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fakes.history import FakeHistories
+from fakes.store_commands import FakeCommands
 from fakes.store_fleet import FakeDecisions, FakeReplicas
 from fakes.store_leadership import FakeLeaderships
 from fakes.store_samples import FakeHosts, FakeReports, FakeUsage
@@ -84,6 +85,7 @@ class FakeStore:
     replicas: FakeReplicas = field(default_factory=FakeReplicas)
     decisions: FakeDecisions = field(default_factory=FakeDecisions)
     alerts: FakeAlerts = field(default_factory=FakeAlerts)
+    commands: FakeCommands = field(default_factory=FakeCommands)
     usage: FakeUsage = field(init=False)
     histories: FakeHistories = field(init=False)
     leaderships: FakeLeaderships = field(init=False)

@@ -15,7 +15,7 @@ from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, Replica
 from tidegate.model.usage import Holding
 from tidegate.wire import Desired, DesiredReplica
 
-_FIXED = ("want", "requested_at", "deadline", "template", "slot")
+_FIXED = ("want", "requested_at", "deadline", "template", "slot", "flavour")
 _WISHED = (*_FIXED, "pool", "host", "gpus", "gpu_count", "port")
 
 
@@ -73,6 +73,7 @@ class FakeReplicas:
             requested_at=now,
             deadline=action.deadline,
             why=action.reason,
+            flavour=slot.flavour,
         )
         return slot.host
 
@@ -128,8 +129,8 @@ class FakeReplicas:
             start, end = max(record.requested_at, since), min(ended, until)
             if start < end:
                 pool = policy.pools.get(record.pool)
-                price = pool.first_flavour.price_per_gpu_hour if pool else None
-                currency = pool.first_flavour.currency if pool else ""
+                price = pool.flavour_of(record.flavour).price_per_gpu_hour if pool else None
+                currency = pool.flavour_of(record.flavour).currency if pool else ""
                 result.append(Holding(record.id, record.pool, record.gpu_count, start, end, price, currency))
         return sorted(result, key=lambda holding: (holding.start, holding.replica))
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.controller.costs import Costs
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.intake import Intake
-from tidegate.controller.ports import Decisions, Histories, Hosts, Replicas, Users
+from tidegate.controller.ports import Commands, Decisions, Histories, Hosts, Replicas, Users
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
+from tidegate.model.command import Command, CommandKind, ExternalWish, Order
 from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
@@ -36,6 +37,7 @@ class Api:
     cost_book: Costs
     readiness: Callable[[], tuple[bool, str]]
     histories: Histories
+    commands_store: Commands
 
     def host_of(self, token_hash: str) -> HostName | None:
         """Whose host token this is."""
@@ -77,6 +79,22 @@ class Api:
     def query(self, question: Question, limits: Limits) -> History:
         """The past of the series asked for."""
         return self.histories.query(question, limits)
+
+    def commands(self, limit: int) -> Sequence[Command]:
+        """Operators' commands, the newest first, ended ones too."""
+        return self.commands_store.latest(limit)
+
+    def give(self, orders: Sequence[Order]) -> Sequence[Command]:
+        """Put operators' commands in force; the next tick follows them."""
+        return self.commands_store.give(orders, self.clock.now())
+
+    def end(self, kinds: Collection[CommandKind], pool: PoolName | None, by: str) -> int:
+        """End standing commands; how many there were."""
+        return self.commands_store.end(kinds, pool, by, self.clock.now())
+
+    def ask(self, wish: ExternalWish) -> None:
+        """Take another program's wish for a service."""
+        self.commands_store.ask(wish)
 
     def hosts(self) -> Sequence[HostRecord]:
         """Every enrolled host."""

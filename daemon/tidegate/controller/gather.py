@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.controller.advance import abandon, advance, discover
+from tidegate.controller.gateways import gateways
+from tidegate.controller.governed import external_wishes
 from tidegate.controller.hostview import Freshness, HostView, Sources, host_views
 from tidegate.controller.places import free_slots, nameless_engines
 from tidegate.controller.signals import replica_signals
@@ -51,7 +53,9 @@ def gather(sources: Sources, policy: FleetPolicy, freshness: Freshness, now: dat
         for name, pool in policy.pools.items()
     }
     changed = tuple(record for record in observed if known.get(record.id) != record)
-    return Gathered(Fleet(now, pools), standing, changed, views, _notes(views, policy))
+    doors = gateways(views, policy, freshness.stale_after, now)
+    fleet = Fleet(now, pools, doors, external_wishes(policy, sources.asked, now))
+    return Gathered(fleet, standing, changed, views, _notes(views, policy))
 
 
 def _replica(record: ReplicaRecord, view: HostView | None, freshness: Freshness, now: datetime) -> Replica:
@@ -68,14 +72,14 @@ def _replica(record: ReplicaRecord, view: HostView | None, freshness: Freshness,
         want=record.want,
         deadline=record.deadline,
         why=record.why,
+        flavour=record.flavour,
         signals=replica_signals(record, view, freshness, now),
     )
 
 
 def _notes(views: Mapping[HostName, HostView], policy: FleetPolicy) -> tuple[str, ...]:
-    offered = {
-        host for pool in policy.pools.values() if pool.first_flavour.template for host in pool.first_flavour.hosts
-    }
+    flavours = (flavour for pool in policy.pools.values() for flavour in pool.flavours if flavour.template)
+    offered = {host for flavour in flavours for host in flavour.hosts}
     notes: list[str] = []
     for name, view in sorted(views.items()):
         notes += _unknown_pools(view, policy.pools)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from tidegate.model.command import Command, ExternalWish
 from tidegate.model.fleet import ReplicaId
 from tidegate.model.reading import EngineName, EngineReading, Gap, HostName, HostReading, Missing
 from tidegate.model.records import ReplicaRecord
@@ -83,6 +84,10 @@ class Sources:
     """Every replica that is not stopped."""
     wanted: Mapping[HostName, tuple[int, int]] = field(default_factory=dict)
     """(epoch, revision) of what is wanted of each host now."""
+    commands: Sequence[Command] = ()
+    """Operators' commands in force."""
+    asked: Sequence[ExternalWish] = ()
+    """What other programs asked for last."""
 
 
 def host_views(sources: Sources, freshness: Freshness, now: datetime) -> dict[HostName, HostView]:

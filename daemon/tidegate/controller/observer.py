@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tidegate.controller.head import Head
 from tidegate.controller.hostview import Freshness, Sources
-from tidegate.controller.ports import Decisions, Hosts, Replicas
+from tidegate.controller.ports import Commands, Decisions, Hosts, Replicas
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory
 from tidegate.wire import HostRecord
@@ -28,6 +28,7 @@ class Observer:
     """Completes the head by what hosts told others."""
     began_at: Callable[[], datetime]
     """When this controller began to lead."""
+    commands: Commands
 
     def sources(self, freshness: Freshness, now: datetime) -> Sources:
         """What every host said last, its readings of the window, and every replica that is not stopped."""
@@ -36,7 +37,8 @@ class Observer:
         hosts = self.hosts.all()
         self.follow(hosts, now)
         readings = self.head.since(now - freshness.view_window, now)
-        return Sources(hosts, readings, records, wanted)
+        commands, asked = self.commands.standing(now), self.commands.asked()
+        return Sources(hosts, readings, records, wanted, commands, asked)
 
     def memory(self) -> Memory:
         """What the last tick that was settled remembered, safe to act on after a crash in the middle of a later one."""

@@ -17,22 +17,21 @@ def free_slots(
     views: Mapping[HostName, HostView],
     records: Sequence[ReplicaRecord],
 ) -> tuple[Slot, ...]:
-    """Free places of the pool's flavour in order of preference; only on hosts that are heard now.
+    """Free places of every flavour of the pool in order of preference; only on hosts that are heard now.
 
     Slot k takes GPUs k*g .. k*g+g-1 and port first_port + k. Each of its GPUs must be reported up by the host; a host
     that reads no GPUs at all (no NVML) is trusted to have what the configuration declares.
     """
-    if not pool.first_flavour.template:
-        return ()
     held: dict[HostName, list[ReplicaRecord]] = {}
     for record in records:
         held.setdefault(record.host, []).append(record)
     places: list[Slot] = []
-    for name in pool.first_flavour.hosts:
-        host, view = hosts.get(name), views.get(name)
-        if host is not None and view is not None and view.heard and not nameless_engines(view):
-            taken = held.get(name, ())
-            places += [slot for slot in _slots(host, pool.gpus_per_replica) if _is_free(slot, view, taken)]
+    for flavour in pool.flavours:
+        for name in flavour.hosts if flavour.template else ():
+            host, view = hosts.get(name), views.get(name)
+            if host is not None and view is not None and view.heard and not nameless_engines(view):
+                taken, offered = held.get(name, ()), _slots(host, pool.gpus_per_replica, flavour.name)
+                places += [slot for slot in offered if _is_free(slot, view, taken)]
     return tuple(places)
 
 
@@ -44,9 +43,9 @@ def nameless_engines(view: HostView) -> list[str]:
     return [engine.name for engine in view.own_engines() if engine.gpus > 0 and not engine.gpu_indices]
 
 
-def _slots(host: HostPolicy, width: int) -> list[Slot]:
+def _slots(host: HostPolicy, width: int, flavour: str) -> list[Slot]:
     return [
-        Slot(host.name, number, tuple(range(number * width, number * width + width)), host.first_port + number)
+        Slot(host.name, number, tuple(range(number * width, number * width + width)), host.first_port + number, flavour)
         for number in range(host.gpus // width)
     ]
 

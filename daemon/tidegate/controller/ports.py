@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from tidegate.model.alert import AlertState, Notice
+from tidegate.model.command import Command, CommandKind, ExternalWish, Order
 from tidegate.model.decision import Action, Plan
 from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Label, Limits, Metric, Question
@@ -155,6 +156,34 @@ class Leaderships(Protocol):
 
     def resign(self, candidate: Candidate, epoch: int) -> None:
         """Give the lease back, so that another need not wait for its end."""
+        ...
+
+
+class Commands(Protocol):
+    """What operators command and other programs wish, beside the configuration; on record with who said it."""
+
+    def standing(self, now: datetime) -> Sequence[Command]:
+        """The commands in force, in the order in which they were given."""
+        ...
+
+    def latest(self, limit: int) -> Sequence[Command]:
+        """The newest commands first, ended ones too."""
+        ...
+
+    def give(self, orders: Sequence[Order], now: datetime) -> Sequence[Command]:
+        """Put commands in force, each in place of the standing one of its kind for its pool."""
+        ...
+
+    def end(self, kinds: Collection[CommandKind], pool: PoolName | None, by: str, now: datetime) -> int:
+        """End the standing commands of these kinds for a pool (those for every pool, for None); how many there were."""
+        ...
+
+    def ask(self, wanted: ExternalWish) -> None:
+        """Take a program's wish in place of its last."""
+        ...
+
+    def asked(self) -> Sequence[ExternalWish]:
+        """The last wish for each service, whether it still counts or not."""
         ...
 
 

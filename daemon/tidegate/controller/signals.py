@@ -7,15 +7,26 @@ from datetime import datetime, timedelta
 
 from tidegate.controller.hostview import EngineView, Freshness, HostView
 from tidegate.model.fleet import Idle, Signal, SignalName, Value
-from tidegate.model.reading import Gap, Gauge, HostReading, Missing, Number
+from tidegate.model.reading import Counter, Distribution, Gap, Gauge, HostReading, Missing, Number
 from tidegate.model.records import ReplicaRecord
-from tidegate.model.window import gauge
+from tidegate.model.window import EngineWindow, gauge, quantile
 
 _GAUGES = {
     SignalName.RUNNING: Gauge.RUNNING,
     SignalName.WAITING: Gauge.QUEUE_DEPTH,
     SignalName.KV_CACHE_USAGE: Gauge.KV_CACHE_USAGE,
 }
+_RATES: Mapping[SignalName, Sequence[Counter]] = {
+    SignalName.PROMPT_TOKENS: (Counter.PROMPT_TOKENS,),
+    SignalName.GENERATION_TOKENS: (Counter.GENERATION_TOKENS,),
+    SignalName.CACHED_TOKENS: (Counter.CACHED_PROMPT_TOKENS, Counter.CACHE_HITS),
+    # What was taken in is what comes; what came to an end is the same rate later.
+    SignalName.REQUEST_RATE: (Counter.REQUESTS, Counter.FINISHED),
+}
+"""Each from the first counter that an engine has."""
+_LATENCIES = {SignalName.TTFT_P95: Distribution.TTFT, SignalName.TPOT_P95: Distribution.TPOT}
+_P95 = 0.95
+_OF_AN_ENGINE = (*_GAUGES, *_RATES, *_LATENCIES)
 
 
 def replica_signals(
@@ -38,11 +49,31 @@ def replica_signals(
 
 def _engine_signals(engine: EngineView, age: timedelta) -> Mapping[SignalName, Signal]:
     if engine.gap is not None:
-        return dict.fromkeys(_GAUGES, Missing(engine.gap))
+        return dict.fromkeys(_OF_AN_ENGINE, Missing(engine.gap))
     signals = {name: _signal(gauge(engine.readings[-1], which), age) for name, which in _GAUGES.items()}
+    signals |= {name: _signal(number, age) for name, number in _windowed(engine.window).items()}
     if _idle(engine):
-        signals[SignalName.RUNNING] = signals[SignalName.WAITING] = Idle(age)
+        signals |= dict.fromkeys((SignalName.RUNNING, SignalName.WAITING, *_RATES), Idle(age))
     return signals
+
+
+def _windowed(window: EngineWindow | Missing) -> Mapping[SignalName, Number]:
+    """What needs two readings: rates from increases, quantiles from the increases of buckets."""
+    if isinstance(window, Missing):
+        return dict.fromkeys((*_RATES, *_LATENCIES), window)
+    found: dict[SignalName, Number] = {name: _rate(window, counters) for name, counters in _RATES.items()}
+    for name, which in _LATENCIES.items():
+        histogram = window.distributions.get(which)
+        found[name] = Missing(Gap.NOT_SUPPORTED) if histogram is None else quantile(histogram, _P95)
+    return found
+
+
+def _rate(window: EngineWindow, counters: Sequence[Counter]) -> Number:
+    """By the first of these counters that the engine has; a lower bound where the window lost something."""
+    if window.seconds <= 0:
+        return Missing(Gap.ONE_SCRAPE)
+    found = [window.increases[counter] for counter in counters if counter in window.increases]
+    return found[0] / window.seconds if found else Missing(Gap.NOT_SUPPORTED)
 
 
 def _idle(engine: EngineView) -> bool:

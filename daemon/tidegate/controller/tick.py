@@ -9,6 +9,7 @@ from datetime import datetime
 from tidegate.controller.act import Actor
 from tidegate.controller.figures import pool_reports
 from tidegate.controller.gather import gather
+from tidegate.controller.governed import governed
 from tidegate.controller.hostview import Freshness
 from tidegate.controller.observer import Observer
 from tidegate.controller.ports import Decisions, Replicas
@@ -39,11 +40,12 @@ class Tick:
         settings = self.current.settings
         freshness = Freshness(settings.controller.view_window, settings.controller.stale_after)
         sources = self.observer.sources(freshness, now)
-        gathered = gather(sources, settings.fleet, freshness, now)
+        policy = governed(settings.fleet, sources.commands, now)
+        gathered = gather(sources, policy, freshness, now)
         self.replicas.observe(gathered.changed)
-        plan = self.plan(gathered.fleet, settings.fleet, self.observer.memory(), now)
+        plan = self.plan(gathered.fleet, policy, self.observer.memory(), now)
         ids = self.decisions.record(plan)
-        outcomes = self.actor.act(plan.actions, ids, settings.fleet, now)
-        reports = pool_reports(gathered, plan.decisions, settings.fleet, self.state.costs, now)
+        outcomes = self.actor.act(plan.actions, ids, policy, now)
+        reports = pool_reports(gathered, plan.decisions, policy, self.state.costs, now)
         self.decisions.settle(outcomes, plan.memory, [report.figures for report in reports])
         self.state.show(gathered, sources.hosts, plan, outcomes, reports)

@@ -79,7 +79,7 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
     intake = Intake(store.reports, store.hosts, store.replicas, head, state)
     follow = RecentPast(head, store.reports, intake.heard, leader.began_at)
-    observer = Observer(head, store.hosts, store.replicas, store.decisions, follow, leader.began_at)
+    observer = Observer(head, store.hosts, store.replicas, store.decisions, follow, leader.began_at, store.commands)
     actor = Actor(store.replicas, bell.ring)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
     costs = Costs(store.usage, store.replicas)
@@ -102,6 +102,7 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
         costs,
         ready,
         Queries(store.histories),
+        store.commands,
     )
     listen = settings.controller.listen
     server = HttpServer(build_app(api, ControllerPages(clock, ready), bell), listen.host, listen.port, "controller")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from tidegate.model.command import Command, CommandKind, ExternalWish, Order
 from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
@@ -55,6 +56,22 @@ class ControllerApi(Protocol):
 
     def query(self, question: Question, limits: Limits) -> History:
         """The past of the series asked for; raises ValueError when that makes no sense or goes beyond the limits."""
+        ...
+
+    def commands(self, limit: int) -> Sequence[Command]:
+        """Operators' commands, the newest first, ended ones too."""
+        ...
+
+    def give(self, orders: Sequence[Order]) -> Sequence[Command]:
+        """Put operators' commands in force, each in place of the standing one of its kind for its pool."""
+        ...
+
+    def end(self, kinds: Collection[CommandKind], pool: PoolName | None, by: str) -> int:
+        """End the standing commands of these kinds for a pool (those for every pool, for None); how many there were."""
+        ...
+
+    def ask(self, wish: ExternalWish) -> None:
+        """Take another program's wish for a service in place of its last."""
         ...
 
     def hosts(self) -> Sequence[HostRecord]:

@@ -115,7 +115,7 @@ class StoredReplicas:
         failed_at = case((replica.c.state == ReplicaState.FAILED, replica.c.since))
         start = func.greatest(replica.c.requested_at, since).label("start")
         end = func.least(func.coalesce(replica.c.stopped_at, failed_at, until), until).label("end")
-        query = select(replica.c.id, replica.c.pool, replica.c.gpu_count, start, end)
+        query = select(replica.c.id, replica.c.pool, replica.c.gpu_count, replica.c.flavour, start, end)
         with self._database.begin() as connection:
             rows = connection.execute(query.where(start < end).order_by(start, replica.c.id)).all()
         return [_holding(row, policy) for row in rows]
@@ -145,6 +145,7 @@ def _start(connection: Connection, action: Action, policy: FleetPolicy, now: dat
         requested_at=now,
         deadline=action.deadline,
         why=action.reason,
+        flavour=slot.flavour,
     )
     new = insert(replica).values(**_row(record, pool.service)).on_conflict_do_nothing().returning(replica.c.host)
     return connection.execute(new).scalar_one_or_none()
@@ -221,12 +222,13 @@ def _wanted(row: Any) -> DesiredReplica:
 
 def _holding(row: Any, policy: FleetPolicy) -> Holding:
     pool = policy.pools.get(PoolName(row.pool))
+    flavour = pool.flavour_of(row.flavour) if pool else None
     return Holding(
         replica=ReplicaId(row.id),
         pool=PoolName(row.pool),
         gpus=row.gpu_count,
         start=row.start,
         end=row.end,
-        price_per_gpu_hour=pool.first_flavour.price_per_gpu_hour if pool else None,
-        currency=pool.first_flavour.currency if pool else "",
+        price_per_gpu_hour=flavour.price_per_gpu_hour if flavour else None,
+        currency=flavour.currency if flavour else "",
     )

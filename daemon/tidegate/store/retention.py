@@ -13,6 +13,7 @@ from tidegate.store import partitions
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.schema import action, decision, engine, horizon, layout, notice, pool_figure, replica, usage
+from tidegate.store.schema_control import control
 
 _ROWS = 5_000
 """Rows deleted in one transaction."""
@@ -47,6 +48,7 @@ class StoredRetention:
         # Actions before decisions: one that has lost its actions is idle, and goes with those that never had any.
         rows = self._delete(action, action.c.at < before)
         rows += self._delete(usage, usage.c.bucket < before)
+        rows += self._delete(control, (control.c.ended_at < before) | (control.c.until < before))
         later = replica.alias("later")
         numbered = exists().where(later.c.pool == replica.c.pool, later.c.serial > replica.c.serial)
         ended = (replica.c.state == ReplicaState.STOPPED) & (replica.c.stopped_at < before)

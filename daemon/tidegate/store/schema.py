@@ -169,6 +169,7 @@ replica = Table(
     Column("managed", Boolean, nullable=False),
     Column("cut_requests", BigInteger, nullable=False),
     Column("why", Text, nullable=False),
+    Column("flavour", Text, nullable=False, server_default=""),
     Index(None, "host", postgresql_where=text("state <> 'stopped'")),
     Index(None, "pool", "serial"),
 )

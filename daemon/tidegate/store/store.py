@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.store.alerts import StoredAlerts
+from tidegate.store.commands import StoredCommands
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
 from tidegate.store.fence import Fence, NoFence
@@ -31,4 +32,5 @@ class Store:
         self.decisions = StoredDecisions(database, self.fence)
         self.usage = StoredUsage(database, layouts, self.fence)
         self.alerts = StoredAlerts(database, self.fence)
+        self.commands = StoredCommands(database)
         self.retention = StoredRetention(database, self.fence)
