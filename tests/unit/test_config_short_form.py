@@ -158,10 +158,10 @@ def test_an_exporters_page_is_read_as_an_engine_and_a_note_says_so() -> None:
     assert any("is read by the agent as an engine's page" in note for note in notes(text))
 
 
-def test_a_prometheus_is_not_read_yet_and_a_note_says_so_plainly() -> None:
+def test_a_prometheus_is_not_read_unless_it_is_the_source_and_a_note_says_so_plainly() -> None:
     text = '[elastic]\nmetrics_endpoint = "http://prometheus:9090"\n'
     assert read(text).agent is None
-    assert any("this version does not read one" in note for note in notes(text))
+    assert any("which is not read" in note for note in notes(text))
 
 
 def test_observability_sets_the_log_the_port_and_the_figures_under_our_names() -> None:

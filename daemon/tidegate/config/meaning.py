@@ -10,8 +10,8 @@ from tidegate.config.findings import Findings
 from tidegate.config.foreign import read_foreign
 from tidegate.config.meaning_alerts import alert_rules, channels
 from tidegate.config.meaning_budget import fleet_budget
-from tidegate.config.meaning_engines import note_prometheus
 from tidegate.config.meaning_pools import fleet_currency, host_policies, pool_policies
+from tidegate.config.meaning_prometheus import prometheus_place
 from tidegate.config.meaning_roles import agent_settings, controller_settings, fleet_mode
 from tidegate.config.meaning_services import service_policies
 from tidegate.config.ports import check_ports
@@ -55,11 +55,11 @@ def interpret(document: Document, host: str, secrets: Secrets) -> Settings:
 
 def _settings(scope: Scope) -> Settings:
     fleet, currency = _fleet(scope)
-    note_prometheus(scope)
     return Settings(
         path=scope.folder,
         fleet=fleet,
         controller=controller_settings(scope),
+        prometheus=prometheus_place(scope),
         agent=agent_settings(scope, dict(fleet.pools)),
         alerts=alert_rules(scope),
         channels=channels(scope),

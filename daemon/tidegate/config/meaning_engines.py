@@ -49,22 +49,6 @@ def engine_settings(scope: Scope, pools: Pools, interval: timedelta) -> tuple[En
     return tuple(engines)
 
 
-def note_prometheus(scope: Scope) -> None:
-    """Say plainly what becomes of `[elastic] metrics_endpoint`."""
-    url = scope.tables.elastic.table.metrics_endpoint
-    place = scope.tables.elastic.at("metrics_endpoint")
-    if url is not None and not exporter_address(scope):
-        scope.findings.note(
-            place,
-            f"{url} is taken for a Prometheus server; this version does not read one:"
-            " agents on the GPU hosts report instead (an exporter's address ends in /metrics)",
-        )
-    elif url is not None:
-        scope.findings.note(
-            place, f"{url} is read by the agent as an engine's page (a Prometheus server is named without /metrics)"
-        )
-
-
 def _engine(scope: Scope, entry: Entry[EngineTable], pools: Pools, interval: timedelta) -> EngineSettings:
     table = entry.table
     is_gateway = table.kind is not None and table.kind.is_gateway

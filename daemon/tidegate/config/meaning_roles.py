@@ -37,6 +37,7 @@ def controller_settings(scope: Scope) -> ControllerSettings:
         listen=table.listen,
         state_dir=scope.path(table.state_dir),
         database=_database(scope),
+        source=table.source,
         tick=tick,
         view_window=_window(scope, entry, "view_window_seconds"),
         stale_after=_window(scope, entry, "stale_after_seconds"),
@@ -45,6 +46,7 @@ def controller_settings(scope: Scope) -> ControllerSettings:
         roll_up=table.roll_up_seconds,
         alert_interval=table.alert_interval_seconds,
         notify_interval=table.notify_interval_seconds,
+        lease=table.lease_seconds,
     )
 
 

@@ -12,6 +12,7 @@ from tidegate.config.schema_alerts import AlertTable, ChannelTable
 from tidegate.config.schema_base import Table
 from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable
 from tidegate.config.schema_policies import BudgetTable
+from tidegate.config.schema_prometheus import PrometheusTable
 from tidegate.config.schema_roles import (
     AgentTable,
     ControllerTable,
@@ -24,6 +25,7 @@ from tidegate.config.schema_roles import (
 
 SINGLE: Mapping[str, type[Table]] = {
     "controller": ControllerTable,
+    "prometheus": PrometheusTable,
     "agent": AgentTable,
     "cost": CostTable,
     "budget": BudgetTable,

@@ -23,6 +23,7 @@ from tidegate.config.settings import (
     TemplateSettings,
 )
 from tidegate.model.policy import FleetPolicy, Mode
+from tidegate.model.scrape import Source
 from tidegate.model.vocabulary import EngineKind, TrafficClass
 
 _CONTROLLER = ControllerSettings()
@@ -50,6 +51,7 @@ class ControllerTable(Table):
     state_dir: Annotated[Path, FilePath()] = _CONTROLLER.state_dir
     database: Annotated[str, Database()] = _CONTROLLER.database
     database_file: SecretFile | None = None
+    source: Annotated[Source, OneOf(Source)] = _CONTROLLER.source
     mode: Annotated[Mode, OneOf(Mode)] = _FLEET.mode
     tick_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.tick
     view_window_seconds: Annotated[timedelta, Duration("seconds", 2, 86400)] = _CONTROLLER.view_window
@@ -59,6 +61,7 @@ class ControllerTable(Table):
     roll_up_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.roll_up
     alert_interval_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.alert_interval
     notify_interval_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.notify_interval
+    lease_seconds: Annotated[timedelta, Duration("seconds", 2, 600)] = _CONTROLLER.lease
     retention_days: Annotated[timedelta, Duration("days", 1, 3650)] = _CONTROLLER.retention
     history_days: Annotated[timedelta, Duration("days", 31, 3650)] = _CONTROLLER.history
 

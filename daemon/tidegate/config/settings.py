@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tidegate.model.policy import Channel, FleetPolicy, HitRateRule
+from tidegate.model.scrape import PrometheusPlace, Source
 from tidegate.model.vocabulary import EngineKind, TrafficClass
 
 
@@ -31,6 +32,7 @@ class ControllerSettings:
     state_dir: Path = Path("/var/lib/tidegate")
     database: str = EMBEDDED
     """"embedded" or a DSN; `database_file` in the file reads it from a file of its own."""
+    source: Source = Source.AGENTS
     tick: timedelta = timedelta(seconds=15)
     view_window: timedelta = timedelta(seconds=60)
     """Over how much of the recent past the tick's rates are taken."""
@@ -44,6 +46,8 @@ class ControllerSettings:
     """How often token usage is brought up to date."""
     alert_interval: timedelta = timedelta(seconds=60)
     notify_interval: timedelta = timedelta(seconds=5)
+    lease: timedelta = timedelta(seconds=15)
+    """Of two controllers on a database the other takes over when the leader was silent for so long; real time."""
 
 
 class GpuSource(StrEnum):
@@ -146,6 +150,8 @@ class Settings:
     path: Path
     fleet: FleetPolicy
     controller: ControllerSettings = ControllerSettings()
+    prometheus: PrometheusPlace = field(default_factory=PrometheusPlace)
+    """Where samples are read when `controller.source` says so."""
     agent: AgentSettings | None = None
     """None when the file has neither `[agent]` nor anything that only an agent reads."""
     alerts: tuple[HitRateRule, ...] = ()

@@ -19,6 +19,7 @@ from tidegate.config.schema_alerts import AlertTable, ChannelTable
 from tidegate.config.schema_base import Table
 from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable
 from tidegate.config.schema_policies import BudgetTable
+from tidegate.config.schema_prometheus import PrometheusTable
 from tidegate.config.schema_roles import (
     AgentTable,
     ControllerTable,
@@ -56,6 +57,7 @@ class Tables:
     """Everything that the file says for us, table by table."""
 
     controller: Entry[ControllerTable]
+    prometheus: Entry[PrometheusTable]
     agent: Entry[AgentTable]
     cost: Entry[CostTable]
     budget: Entry[BudgetTable]
@@ -81,6 +83,7 @@ def read_tables(document: Document, findings: Findings) -> Tables:
     _refuse_unknown(data, findings)
     return Tables(
         controller=_single(ControllerTable, data, "controller", findings),
+        prometheus=_single(PrometheusTable, data, "prometheus", findings),
         agent=_single(AgentTable, data, "agent", findings),
         cost=_single(CostTable, data, "cost", findings),
         budget=_single(BudgetTable, data, "budget", findings),

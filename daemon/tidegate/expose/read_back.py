@@ -93,7 +93,14 @@ def read_back(found: Iterable[SampleSeries], host_label: str = "") -> Scraped:
                 scrapes[target][at].host = host
     nameless = {dict(target).get("instance", "?") for target, times in scrapes.items() if _is_nameless(times.values())}
     readings = _once([scrape for by_time in scrapes.values() for scrape in by_time.values() if scrape.host])
-    return Scraped(readings, dict(dropped), tuple(sorted(nameless)))
+    ahead = [
+        at - moment.timestamp() for looks in scrapes.values() for at, look in looks.items() if (moment := _ended(look))
+    ]
+    return Scraped(readings, dict(dropped), tuple(sorted(nameless)), min(ahead, default=None))
+
+
+def _ended(scrape: _Scrape) -> datetime | None:
+    return _moment(scrape.cells) if _FRESH in scrape.cells else None
 
 
 def _is_nameless(scrapes: Iterable[_Scrape]) -> bool:

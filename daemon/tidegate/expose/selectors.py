@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tidegate.expose.read_back import read_back, silent_hosts
 from tidegate.expose.sample_cells import ABOUT, AGENT_INFO, COUNTERS, HISTOGRAMS, MISSING, USAGE_COUNTERS
+from tidegate.model.missing import Gap
+from tidegate.model.reading import HostName
+from tidegate.model.scrape import PrometheusPlace, SampleSeries, Scraped
 
 Matchers = Sequence[tuple[str, str]]
 
@@ -61,3 +65,31 @@ def target_queries(matchers: Matchers, span: str) -> tuple[str, str]:
     agents = f"last_over_time({selector([AGENT_INFO], matchers)}[{span}])"
     up = selector(["up"], matchers)
     return agents, f"{up} and on (job, instance) {agents}"
+
+
+class ScrapeWords:
+    """The language between us and a Prometheus: what is asked of it, and what its samples mean."""
+
+    def __init__(self, place: Callable[[], PrometheusPlace]) -> None:
+        """`place` is read at every call: a reload counts at once."""
+        self._place = place
+
+    def tick(self) -> tuple[str, ...]:
+        """The selectors that a tick rests on."""
+        return tick_selectors(self._place().matchers)
+
+    def usage(self) -> str:
+        """The selector that token usage is made of."""
+        return usage_selector(self._place().matchers)
+
+    def targets(self, span: str) -> tuple[str, str]:
+        """The expressions for which targets are agents, and which of them answer."""
+        return target_queries(self._place().matchers, span)
+
+    def read(self, found: Iterable[SampleSeries]) -> Scraped:
+        """The readings that the samples were."""
+        return read_back(found, self._place().host_label)
+
+    def silent(self, agents: Iterable[SampleSeries], up: Iterable[SampleSeries]) -> Mapping[HostName, Gap]:
+        """The hosts of which no target answered its last scrape."""
+        return silent_hosts(agents, up, self._place().host_label)

@@ -1,0 +1,53 @@
+"""What becomes of reported samples when a Prometheus is their source: taken, counted, not kept."""
+
+# ruff: noqa: ARG002 - the port's arguments, of which nothing is looked at
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from tidegate.controller.counts import Counts
+from tidegate.model.reading import HostName, HostReading
+from tidegate.model.series import SeriesKey
+from tidegate.wire import Accepted, Layout, Range, Report
+
+
+class LeftOut:
+    """Implements the port `Reports` and stores nothing.
+
+    Every report is acknowledged, so that no agent's spool grows and any agent's version will do: the live state that
+    rides with them is what they are sent for.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def accept(
+        self,
+        host: HostName,
+        layouts: Sequence[Layout],
+        reports: Sequence[Report],
+        received_at: datetime,
+    ) -> Accepted:
+        """Acknowledge all of it."""
+        self._counts.reports("left_out", len(reports))
+        ranges = (Range(boot_id=one.boot_id, first=one.sequence, last=one.sequence) for one in reports)
+        return Accepted(tuple(ranges), (), 0, 0)
+
+    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, tuple[SeriesKey, ...]]:
+        """None is known."""
+        return {}
+
+    def readings(
+        self,
+        since: datetime,
+        until: datetime,
+        host: HostName | None = None,
+    ) -> Iterable[HostReading]:
+        """None is stored."""
+        return ()
+
+    def count(self, host: HostName) -> int:
+        """None."""
+        return 0
