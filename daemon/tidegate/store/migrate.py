@@ -18,7 +18,12 @@ from sqlalchemy import Connection, text
 
 from tidegate.runtime.errors import Permanent
 from tidegate.runtime.share import share_path
-from tidegate.store import schema_control, schema_leadership, schema_series  # noqa: F401 - add their tables to `metadata`
+from tidegate.store import (  # noqa: F401 - add their tables to `metadata`
+    schema_control,
+    schema_figures,
+    schema_leadership,
+    schema_series,
+)
 from tidegate.store.database import Database
 from tidegate.store.locks import lock_migration
 from tidegate.store.readers import grant_again
