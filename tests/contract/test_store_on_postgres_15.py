@@ -15,7 +15,6 @@ from contract.test_store_log import *
 from contract.test_store_reports import *
 from contract.test_store_usage import *
 from fakes.external_postgres import pooled
-from fakes.postgres import empty
 
 from tidegate.store.database import Database
 from tidegate.store.store import Store
@@ -28,8 +27,7 @@ def through_pooler(postgres_15: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def dsn(postgres_15: str, through_pooler: str) -> str:
-    empty(postgres_15)
+def dsn(emptied_postgres_15: str, through_pooler: str) -> str:
     return through_pooler
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from fakes.agent_process import eventually, free_port
@@ -20,6 +21,7 @@ state_dir = "{folder}"
 {database}
 mode = "{mode}"
 tick_seconds = 1
+lease_seconds = {lease}
 
 [[service]]
 name = "chat"
@@ -51,10 +53,15 @@ class ControllerProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.configure()
 
-    def configure(self, low: int = 1, mode: str = "act") -> None:
+    def configure(self, low: int = 1, mode: str = "act", lease: int = 15) -> None:
         """Write the configuration file."""
         database = f'database = "{self.database}"' if self.database else ""
-        text = _CONFIG.format(port=self.port, folder=self.folder, database=database, mode=mode, low=low)
+        if urlsplit(self.database).password:  # a configuration file may hold none
+            secret = self.folder / "database.address"
+            secret.write_text(self.database)
+            secret.chmod(0o600)
+            database = f'database_file = "{secret}"'
+        text = _CONFIG.format(port=self.port, folder=self.folder, database=database, mode=mode, low=low, lease=lease)
         self.config.write_text(text)
 
     @property

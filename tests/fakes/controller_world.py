@@ -25,6 +25,7 @@ from tidegate.controller.recent_past import RecentPast
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Planner, Tick
+from tidegate.controller.wishes import Wishes
 from tidegate.decide.plan import plan
 from tidegate.model.decision import Plan
 from tidegate.model.fleet import PoolKind, PoolName, ReplicaState, ServiceName, Want
@@ -204,7 +205,8 @@ class World:
         self.current = RunningConfig(self.settings, lambda: self.settings, now)
         self.head = Head(timedelta(minutes=15))
         self.state = State(Overview("1.0", now), self.current, Counts())
-        self.intake = Intake(self.store.reports, self.store.hosts, self.store.replicas, self.head, self.state)
+        self.wishes = Wishes(self.store.replicas, lambda hosts: self.woken.append(frozenset(hosts)), lambda: 0)
+        self.intake = Intake(self.store.reports, self.store.hosts, self.wishes, self.head, self.state)
         follow = RecentPast(self.head, self.store.reports, self.intake.heard, lambda: now)
         self.observer = Observer(
             self.head,
@@ -215,7 +217,7 @@ class World:
             lambda: now,
             self.store.commands,
         )
-        self.actor = Actor(self.store.replicas, self.woken.append)
+        self.actor = Actor(self.store.replicas, self.wishes.changed)
         self.tick = Tick(
             self.current,
             self.observer,
@@ -238,9 +240,9 @@ class World:
             self.costs,
             lambda: (True, "ready"),
             self.store.histories,
+            self.store.commands,
         )
 
-            self.store.commands,
     def _plan(self, *arguments: Any) -> Plan:
         return self.planner(*arguments)
 

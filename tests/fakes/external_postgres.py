@@ -1,4 +1,4 @@
-"""A Postgres 15 of Debian over TCP with a password, and a PgBouncer in transaction mode before it: as production has."""
+"""A Postgres 15 of Debian over TCP with a password, and a PgBouncer in transaction mode before it: as in production."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from fakes.agent_process import eventually, free_port
-from fakes.postgres import open_folder
+from fakes.postgres import empty, open_folder
 
 from tidegate.store import migrate
 from tidegate.store.database import open_database
@@ -21,7 +21,7 @@ from tidegate.store.embedded_user import ServerUser, server_user
 
 PROGRAMS = Path("/usr/lib/postgresql/15/bin")
 BOUNCER = "/usr/sbin/pgbouncer"
-PASSWORD = "of-a-test"  # noqa: S105 - of a server that lives for a test
+PASSWORD = "of-a-test"
 _POOLER = """\
 [databases]
 * = host=127.0.0.1 port={server}
@@ -51,6 +51,13 @@ def postgres_15() -> Iterator[str]:
             yield dsn
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def emptied_postgres_15(postgres_15: str) -> str:
+    """The same, with nothing in its tables."""
+    empty(postgres_15)
+    return postgres_15
 
 
 @contextmanager

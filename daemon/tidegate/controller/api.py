@@ -57,7 +57,7 @@ class Api:
 
     def desired(self, host: HostName) -> Desired:
         """Everything that the host should run now."""
-        return self.replicas.desired(host)
+        return self.intake.wishes.desired(host)
 
     def overview(self) -> Overview:
         """The fleet as last seen."""

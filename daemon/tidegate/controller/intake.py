@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from tidegate.controller.head import Head
-from tidegate.controller.ports import Hosts, Replicas, Reports
+from tidegate.controller.ports import Hosts, Reports
 from tidegate.controller.state import State
+from tidegate.controller.wishes import Wishes
 from tidegate.model.reading import HostName
 from tidegate.model.series import unflatten
 from tidegate.model.vector import decode
@@ -28,8 +29,8 @@ _TRANSIT_REAL_SECONDS = 2.0
 class Intake:
     """Stores batches; safe to call from many threads, the same batch any number of times."""
 
-    def __init__(self, reports: Reports, hosts: Hosts, replicas: Replicas, head: Head, state: State) -> None:
-        self._reports, self._hosts, self._replicas = reports, hosts, replicas
+    def __init__(self, reports: Reports, hosts: Hosts, wishes: Wishes, head: Head, state: State) -> None:
+        self._reports, self._hosts, self.wishes = reports, hosts, wishes
         self._head, self._state = head, state
         self.heard: dict[HostName, datetime] = {}
         """When each host last spoke to this controller."""
@@ -57,7 +58,7 @@ class Intake:
             now=now.timestamp(),
             acknowledged=list(accepted.acknowledged),
             need_layouts=list(accepted.need_layouts),
-            desired=self._replicas.desired(host) if batch.state is not None else None,
+            desired=self.wishes.desired(host) if batch.state is not None else None,
         )
 
     def _note_offset(self, host: HostName, offset: timedelta) -> None:

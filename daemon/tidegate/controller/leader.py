@@ -21,10 +21,8 @@ from tidegate.runtime.errors import Transient
 
 _log = structlog.get_logger()
 
-LEASE = timedelta(seconds=15)
-"""How long a leader that is not heard of any more keeps the others waiting."""
-RENEW = timedelta(seconds=3)
-"""So often it is renewed, or asked for; four tries may fail."""
+RENEWALS = 5
+"""So often within its span a lease is renewed, or asked for: four tries may fail."""
 
 Under = Callable[[int], AbstractContextManager[None]]
 """Marks what a thread writes as done in a term (store/fence.py)."""
@@ -41,7 +39,11 @@ class Term:
 class Leader:
     """Stands for election over and over; any thread may ask whether we lead."""
 
-    def __init__(self, leaderships: Leaderships, candidate: Candidate, under: Under, clock: Clock) -> None:
+    def __init__(
+        self, leaderships: Leaderships, candidate: Candidate, under: Under, clock: Clock, span: timedelta
+    ) -> None:
+        """`span`: how long, in real time, a leader that is not heard of any more keeps the others waiting."""
+        self._span = span
         self._leaderships, self._candidate, self._under, self._clock = leaderships, candidate, under, clock
         self._real = SystemClock()
         self._began_at = clock.now()
@@ -53,12 +55,17 @@ class Leader:
         self._heard_at: float | None = None
         self._error = ""
 
+    @property
+    def renewal(self) -> timedelta:
+        """How often to stand, in real time."""
+        return self._span / RENEWALS
+
     def stand(self) -> None:
         """Renew the lease, or take it where it is free; raises Transient while the database is away."""
         before = self._term
         asked_at, now = self._real.monotonic(), self._clock.now()
         try:
-            lease = self._leaderships.claim(self._candidate, self._running(), LEASE, now)
+            lease = self._leaderships.claim(self._candidate, self._running(), self._span, now)
         except Transient as error:
             self._error = str(error)
             raise
@@ -67,7 +74,7 @@ class Leader:
             self._term = None
             if lease.mine:
                 # Counted from before the question: the database counts from a later moment.
-                self._certain_until = asked_at + LEASE.total_seconds()
+                self._certain_until = asked_at + self._span.total_seconds()
                 self._term = before if before and before.epoch == lease.epoch else Term(lease.epoch, now)
                 self._began_at = self._term.began_at
         _tell(before, self._term, lease)
@@ -103,7 +110,7 @@ class Leader:
         """What we are to the fleet."""
         if self.leads():
             return Part.LEADS
-        silent = self._heard_at is None or self._real.monotonic() - self._heard_at > LEASE.total_seconds()
+        silent = self._heard_at is None or self._real.monotonic() - self._heard_at > self._span.total_seconds()
         return Part.UNSURE if silent else Part.STANDS_BY
 
     def view(self) -> Leadership:

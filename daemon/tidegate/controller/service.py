@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 import structlog
 
 from tidegate.controller.jobs import Jobs
-from tidegate.controller.leader import RENEW, Leader
+from tidegate.controller.leader import Leader
 from tidegate.controller.readiness import TICK
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
+from tidegate.controller.wishes import Wishes
 from tidegate.runtime.clock import Clock, SystemClock
 from tidegate.runtime.errors import Transient
 from tidegate.runtime.lifecycle import Lifecycle
@@ -24,6 +26,8 @@ _log = structlog.get_logger()
 
 _HUNG_SECONDS = 120.0
 """Real seconds that a tick may take before the watchdog takes it for one that never ends."""
+WISHES_EVERY = timedelta(seconds=1)
+"""Real time: how much later an agent that waits at another controller than the leader hears a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Controller:
     current: RunningConfig
     state: State
     leader: Leader
+    wishes: Wishes
     tick: Tick
     jobs: Jobs
     loop: Loop
@@ -57,7 +62,8 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
     with ExitStack() as stack:
         # The lease has a loop of its own: real time, and no job that it could wait for.
         election = Loop(SystemClock())
-        election.every("lease", RENEW, leader.stand, first_after=RENEW)
+        election.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
+        election.every("wishes", WISHES_EVERY, controller.wishes.refresh)
         election.start()
         stack.callback(_resign, leader)
         stack.callback(election.stop)

@@ -26,6 +26,7 @@ from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.service import Controller, serve
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
+from tidegate.controller.wishes import Wishes
 from tidegate.decide.plan import plan
 from tidegate.expose.controller_pages import ControllerPages
 from tidegate.link.bell import Bell
@@ -60,6 +61,7 @@ def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycl
                     candidate(place.state_dir, place.listen.host, place.listen.port),
                     store.fence.under,
                     clock,
+                    place.lease,
                 )
                 serve(patiently(lambda: _build(current, store, leader, clock), lifecycle), lifecycle)
     except Stopped:
@@ -77,10 +79,11 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     state.alerts = store.alerts.states()  # what fires goes on firing on the page until the alerts are judged again
     loop, bell = Loop(clock), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
-    intake = Intake(store.reports, store.hosts, store.replicas, head, state)
+    wishes = Wishes(store.replicas, bell.ring, lambda: leader.view().epoch)
+    intake = Intake(store.reports, store.hosts, wishes, head, state)
     follow = RecentPast(head, store.reports, intake.heard, leader.began_at)
     observer = Observer(head, store.hosts, store.replicas, store.decisions, follow, leader.began_at, store.commands)
-    actor = Actor(store.replicas, bell.ring)
+    actor = Actor(store.replicas, wishes.changed)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
     costs = Costs(store.usage, store.replicas)
     longest = longest_silence(settings.controller.tick, clock)
@@ -107,7 +110,7 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     listen = settings.controller.listen
     server = HttpServer(build_app(api, ControllerPages(clock, ready), bell), listen.host, listen.port, "controller")
     jobs = _jobs(store, current, state, costs, clock)
-    return Controller(clock, current, state, leader, tick, jobs, loop, server, end_polls=bell.close)
+    return Controller(clock, current, state, leader, wishes, tick, jobs, loop, server, end_polls=bell.close)
 
 
 def _jobs(store: Store, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:
