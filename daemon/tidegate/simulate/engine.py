@@ -13,8 +13,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING
 
 from tidegate.simulate.tally import Tally
+
+if TYPE_CHECKING:
+    from tidegate.simulate.outcome import Verdicts
 
 _NEVER = float("inf")
 
@@ -138,6 +142,12 @@ class Engine:
         self._decoding.clear()
         self._kv = self._decode_kv = self.outstanding = 0
         return lost
+
+    def report(self, verdicts: Verdicts) -> None:
+        """Hand over the requests that finished since the last report."""
+        for request in self.finished:
+            verdicts.judge(request)
+        self.finished.clear()
 
     def advance(self, until: float) -> None:
         """Run steps until the clock reaches `until`; an engine without work does not move its clock."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidegate.simulate.engine import Engine, Request
+from tidegate.simulate.fluid import AnyEngine
 from tidegate.simulate.world import Block
 
 
@@ -15,7 +16,8 @@ class Gateway:
     def __init__(self, blocks: Iterator[Block]) -> None:
         """Nothing has arrived yet."""
         self._blocks = blocks
-        self._block = Block((), (), (), ())
+        self._at: list[float] = []
+        self._sizes: list[tuple[int, int, int]] = []
         self._next = 0
         self._room: deque[Request] = deque()
         self.arrived = 0
@@ -25,8 +27,9 @@ class Gateway:
         """Requests that wait because no replica is ready."""
         return len(self._room)
 
-    def feed(self, engines: list[Engine], until: float) -> None:
+    def feed(self, ready: Sequence[AnyEngine], until: float) -> None:
         """Give every request that arrives before `until` to the engine with the fewest outstanding tokens."""
+        engines = [engine for engine in ready if isinstance(engine, Engine)]
         if engines:
             while self._room:
                 request = self._room.popleft()
@@ -42,18 +45,19 @@ class Gateway:
         self._room.clear()
 
     def _peek(self) -> float:
-        while self._next >= len(self._block.at):
+        while self._next >= len(self._at):
             block = next(self._blocks, None)
             if block is None:
                 return float("inf")
-            self._block, self._next = block, 0
-        return self._block.at[self._next]
+            self._at, self._next = block.at.tolist(), 0
+            sizes = (block.prompt.tolist(), block.out.tolist(), block.cached.tolist())
+            self._sizes = list(zip(*sizes, strict=True))
+        return self._at[self._next]
 
     def _arrive(self, engines: list[Engine], at: float) -> None:
-        block, index = self._block, self._next
+        request = Request(at, *self._sizes[self._next])
         self._next += 1
         self.arrived += 1
-        request = Request(at, block.prompt[index], block.out[index], block.cached[index])
         if not engines:
             self._room.append(request)
             return

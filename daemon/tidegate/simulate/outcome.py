@@ -19,10 +19,10 @@ class Verdicts:
     def __init__(self, world: World) -> None:
         """Nothing judged yet."""
         minutes = int(world.seconds // MINUTE) + 2
-        self.total = [0] * minutes
-        self.late_first = [0] * minutes
-        self.slow = [0] * minutes
-        self.good = 0
+        self.total = [0.0] * minutes
+        self.late_first = [0.0] * minutes
+        self.slow = [0.0] * minutes
+        self.missed = [0.0] * minutes
         self._world = world
 
     def judge(self, request: Request) -> None:
@@ -35,7 +35,15 @@ class Verdicts:
         self.total[minute] += 1
         self.late_first[minute] += not in_time
         self.slow[minute] += not fluent
-        self.good += in_time and fluent
+        self.missed[minute] += not (in_time and fluent)
+
+    def judge_many(self, at: float, total: float, late: float, slow: float, missed: float) -> None:
+        """Count what the fluid model says of the requests of one moment."""
+        minute = min(len(self.total) - 1, int(at // MINUTE))
+        self.total[minute] += total
+        self.late_first[minute] += late
+        self.slow[minute] += slow
+        self.missed[minute] += missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +90,8 @@ class Outcome:
     blind_shrinks: int
     """Ticks without any signal in which the target fell or a replica was let go."""
     blind_growths: int
-    minutes: tuple[tuple[int, int, int], ...] = field(repr=False, default=())
-    """By minute of arrival: requests, late first tokens, slow answers."""
+    minutes: tuple[tuple[float, float, float, float], ...] = field(repr=False, default=())
+    """By minute of arrival: requests, late first tokens, slow answers, requests that missed either."""
     ticks: tuple[TickNote, ...] = field(repr=False, default=())
 
     @property
@@ -104,11 +112,11 @@ class Outcome:
 
     def worst(self, count: int = 10) -> list[str]:
         """The minutes with the most misses, with what was decided in them: where to look first."""
-        order = sorted(range(len(self.minutes)), key=lambda i: -(self.minutes[i][1] + self.minutes[i][2]))
-        return [self._line(index) for index in sorted(order[:count]) if sum(self.minutes[index][1:])]
+        order = sorted(range(len(self.minutes)), key=lambda i: -self.minutes[i][3])
+        return [self._line(index) for index in sorted(order[:count]) if self.minutes[index][3]]
 
     def _line(self, minute: int) -> str:
-        total, late, slow = self.minutes[minute]
+        total, late, slow, _ = self.minutes[minute]
         note = next((tick for tick in self.ticks if tick.at >= minute * MINUTE), None)
         seen = (
             f"target {note.target} ready {note.ready} starting {note.starting} draining {note.draining} "
@@ -116,4 +124,4 @@ class Outcome:
             if note
             else ""
         )
-        return f"minute {minute}: {total} requests, {late} late, {slow} slow | {seen}"
+        return f"minute {minute}: {total:.0f} requests, {late:.0f} late, {slow:.0f} slow | {seen}"

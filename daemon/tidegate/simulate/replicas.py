@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidegate.simulate.engine import Engine, Request
+from tidegate.simulate.fluid import AnyEngine, FluidEngine
 from tidegate.simulate.observation import PoolAnswer
 from tidegate.simulate.tally import Counts
 from tidegate.simulate.world import PoolSpec, Random, World
@@ -30,7 +31,7 @@ class Replica:
     state: str = "starting"
     since: float = 0.0
     deadline: float = math.inf
-    engine: Engine | None = None
+    engine: AnyEngine | None = None
     ready_since: float = math.inf
     history: deque[tuple[float, Counts]] = field(default_factory=deque)
 
@@ -70,7 +71,7 @@ class Replicas:
         """A pool's replicas in one of the states, in the order of their requests."""
         return [one for one in self.live if one.pool.name == pool and one.state in states]
 
-    def routable(self) -> list[Engine]:
+    def routable(self) -> list[AnyEngine]:
         """Engines that take new requests."""
         return [one.engine for one in self.live if one.state == "ready" and one.engine]
 
@@ -142,7 +143,8 @@ class Replicas:
             one.fails, one.ready_at = "health check failed", now + world.start_seconds * spread
 
     def _ready(self, one: Replica, at: float) -> None:
-        one.engine = Engine(self.world.calibration, at)
+        world = self.world
+        one.engine = FluidEngine(world.calibration, world.slo, at) if world.fluid else Engine(world.calibration, at)
         one.state, one.since, one.ready_since = "ready", at, at
 
     def _fail(self, one: Replica, at: float) -> None:

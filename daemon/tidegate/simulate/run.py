@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tidegate.simulate.fluid import FluidGateway
 from tidegate.simulate.gateway import Gateway
 from tidegate.simulate.observation import Answer, Observation
 from tidegate.simulate.outcome import DAY, HOUR, Outcome, TickNote, Verdicts
@@ -41,7 +42,7 @@ class _Run:
     def __init__(self, world: World, planner: Planner, seed: int) -> None:
         self._world, self._planner, self._seed = world, planner, seed
         traffic, self._random = (np.random.default_rng([seed, stream]) for stream in (1, 2))
-        self._gateway = Gateway(world.traffic(traffic))
+        self._gateway: Gateway | FluidGateway = (FluidGateway if world.fluid else Gateway)(world.traffic(traffic))
         self._replicas = Replicas(world, self._random)
         self._watch = Watch(world)
         self._verdicts = Verdicts(world)
@@ -77,9 +78,7 @@ class _Run:
                 continue
             if one.state == "draining":
                 one.engine.advance(until)
-            for request in one.engine.finished:
-                self._verdicts.judge(request)
-            one.engine.finished.clear()
+            one.engine.report(self._verdicts)
 
     def _tick(self, now: float) -> None:
         faults = self._world.faults
@@ -136,12 +135,12 @@ class _Run:
         for request in books.cut_off:
             verdicts.judge(request)
         hours = {pool.name: books.replica_seconds[pool.name] / HOUR for pool in world.pools}
-        requests = sum(verdicts.total)
+        requests = round(sum(verdicts.total))
         return Outcome(
             world=world.name,
             planner=self._planner.name,
             seed=self._seed,
-            attainment=verdicts.good / max(1, requests),
+            attainment=1 - sum(verdicts.missed) / max(1, requests),
             ttft_attainment=1 - sum(verdicts.late_first) / max(1, requests),
             tpot_attainment=1 - sum(verdicts.slow) / max(1, requests),
             requests=requests,
@@ -161,7 +160,7 @@ class _Run:
             peak_gpus=books.peak_gpus,
             blind_shrinks=tally.blind_shrinks,
             blind_growths=tally.blind_growths,
-            minutes=tuple(zip(verdicts.total, verdicts.late_first, verdicts.slow, strict=True)),
+            minutes=tuple(zip(verdicts.total, verdicts.late_first, verdicts.slow, verdicts.missed, strict=True)),
             ticks=tuple(tally.ticks),
         )
 

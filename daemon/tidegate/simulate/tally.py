@@ -38,13 +38,13 @@ TPOT_BOUNDS: tuple[float, ...] = (
 class Counts:
     """A copy of the counters at one moment."""
 
-    prompt: int
-    cached: int
-    generated: int
-    finished: int
+    prompt: float
+    cached: float
+    generated: float
+    finished: float
     busy: float
-    ttft: tuple[int, ...]
-    tpot: tuple[int, ...]
+    ttft: tuple[float, ...]
+    tpot: tuple[float, ...]
 
 
 class Tally:
@@ -54,10 +54,13 @@ class Tally:
 
     def __init__(self) -> None:
         """Nothing counted."""
-        self.prompt = self.cached = self.generated = self.finished = 0
+        self.prompt: float = 0
+        self.cached: float = 0
+        self.generated: float = 0
+        self.finished: float = 0
         self.busy = 0.0
-        self._ttft = [0] * (len(TTFT_BOUNDS) + 1)
-        self._tpot = [0] * (len(TPOT_BOUNDS) + 1)
+        self._ttft: list[float] = [0] * (len(TTFT_BOUNDS) + 1)
+        self._tpot: list[float] = [0] * (len(TPOT_BOUNDS) + 1)
 
     def first_token(self, seconds: float, prompt: int, cached: int) -> None:
         """A prefill ended: vLLM adds the whole prompt, cached tokens included, at this moment."""
@@ -70,6 +73,20 @@ class Tally:
         self.finished += 1
         self._tpot[bisect_left(TPOT_BOUNDS, tpot)] += 1
 
+    def add_prompts(self, prompt: float, cached: float) -> None:
+        """Prompt tokens of many requests (the fluid model)."""
+        self.prompt += prompt
+        self.cached += cached
+
+    def add_first_tokens(self, requests: float, seconds: float) -> None:
+        """Times to first token of many requests (the fluid model)."""
+        self._ttft[bisect_left(TTFT_BOUNDS, seconds)] += requests
+
+    def add_finished(self, requests: float, tpot: float) -> None:
+        """Many finished requests (the fluid model)."""
+        self.finished += requests
+        self._tpot[bisect_left(TPOT_BOUNDS, tpot)] += requests
+
     def counts(self) -> Counts:
         """The counters now."""
         return Counts(
@@ -77,7 +94,7 @@ class Tally:
         )
 
 
-def quantile(bounds: Sequence[float], before: Sequence[int], after: Sequence[int], q: float) -> float | None:
+def quantile(bounds: Sequence[float], before: Sequence[float], after: Sequence[float], q: float) -> float | None:
     """The q-quantile of what a histogram gained, linear within its bucket as PromQL does; None when it gained nothing.
 
     In the bucket without an upper bound it is the highest bound.
@@ -86,7 +103,7 @@ def quantile(bounds: Sequence[float], before: Sequence[int], after: Sequence[int
     total = sum(gained)
     if total <= 0:
         return None
-    rank, below = q * total, 0
+    rank, below = q * total, 0.0
     for index, count in enumerate(gained):
         if below + count >= rank and count:
             if index == len(bounds):

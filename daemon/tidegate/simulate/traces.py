@@ -41,7 +41,7 @@ class Trace:
 
     kind: str
     """`azure`, `mooncake` or `servegen`."""
-    requests: Block = field(default_factory=lambda: Block((), (), (), ()))
+    requests: Block = field(default_factory=lambda: block_of(()))
     windows: tuple[Window, ...] = ()
 
     @property
@@ -49,7 +49,7 @@ class Trace:
         """How long it is."""
         if self.windows:
             return self.windows[-1].at + _width(self.windows)
-        return self.requests.at[-1] if self.requests.at else 0.0
+        return float(self.requests.at[-1]) if len(self.requests.at) else 0.0
 
 
 def read_trace(lines: Iterable[str]) -> Trace:
@@ -124,35 +124,34 @@ def _block(rows: Iterable[tuple[float, int, int, int]]) -> Block:
     if not ordered:
         raise BadTrace("the trace has no request")
     begin = ordered[0][0]
-    at, prompt, out, cached = zip(*ordered, strict=True)
-    return Block([each - begin for each in at], [max(1, n) for n in prompt], [max(1, n) for n in out], cached)
+    return block_of([(at - begin, max(1, prompt), max(1, out), cached) for at, prompt, out, cached in ordered])
+
+
+def block_of(rows: Sequence[tuple[float, int, int, int]]) -> Block:
+    """Rows of (seconds, prompt, output and cached tokens) as a block."""
+    table = np.array(rows, dtype=float).reshape(len(rows), 4)
+    at, *sizes = table.T
+    prompt, out, cached = (column.astype(int) for column in sizes)
+    return Block(at, prompt, out, cached)
 
 
 def overlaid(trace: Trace, times: int, shift: float) -> Traffic:
     """The requests played `times` over one another, each copy `shift` seconds after the one before."""
-    return _played(
-        sorted(
-            (at + copy * shift, *rest)
-            for copy in range(times)
-            for at, *rest in zip(*_columns(trace.requests), strict=True)
-        )
-    )
+    block = trace.requests
+    at = np.concatenate([block.at + copy * shift for copy in range(times)])
+    order = np.argsort(at, kind="stable")
+    sizes = (np.tile(column, times)[order] for column in (block.prompt, block.out, block.cached))
+    return _played(Block(at[order], *sizes))
 
 
 def thinned(trace: Trace, keep: int, of: int) -> Traffic:
     """`keep` of every `of` requests."""
-    rows = zip(*_columns(trace.requests), strict=True)
-    return _played([row for index, row in enumerate(rows) if index % of < keep])
+    block = trace.requests
+    kept = np.arange(len(block.at)) % of < keep
+    return _played(Block(block.at[kept], block.prompt[kept], block.out[kept], block.cached[kept]))
 
 
-def _columns(block: Block) -> tuple[Sequence[float], Sequence[int], Sequence[int], Sequence[int]]:
-    return block.at, block.prompt, block.out, block.cached
-
-
-def _played(rows: Sequence[tuple[float, ...]]) -> Traffic:
-    at, prompt, out, cached = zip(*rows, strict=True)
-    block = Block(at, [int(n) for n in prompt], [int(n) for n in out], [int(n) for n in cached])
-
+def _played(block: Block) -> Traffic:
     def traffic(_: Random) -> Iterator[Block]:
         yield block
 
@@ -180,7 +179,7 @@ def _width(windows: Sequence[Window]) -> float:
 
 def _draw(window: Window, rate: float, width: float, begin: float, random: Random) -> Block:
     if rate <= 0:
-        return Block((), (), (), ())
+        return block_of(())
     shape = 1.0 / max(window.cv, 0.05) ** 2
     expected = rate * width
     gaps = random.gamma(shape, 1.0 / (rate * shape), int(expected + 6 * max(window.cv, 1.0) * expected**0.5 + 50))
@@ -189,9 +188,5 @@ def _draw(window: Window, rate: float, width: float, begin: float, random: Rando
     sigma = 0.9
     prompt = random.lognormal(math.log(max(1.0, window.prompt)) - sigma * sigma / 2, sigma, len(at))
     out = random.exponential(max(1.0, window.out), len(at))
-    return Block(
-        at.tolist(),
-        np.clip(prompt, 1, 120_000).astype(int).tolist(),
-        np.clip(out, 1, 8_000).astype(int).tolist(),
-        [0] * len(at),
-    )
+    whole = np.clip(prompt, 1, 120_000).astype(int)
+    return Block(at, whole, np.clip(out, 1, 8_000).astype(int), np.zeros_like(whole))

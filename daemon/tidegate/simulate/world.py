@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,10 +18,10 @@ Random = np.random.Generator
 class Block:
     """Requests in order of arrival: seconds, prompt tokens, output tokens, prompt tokens that are in the cache."""
 
-    at: Sequence[float]
-    prompt: Sequence[int]
-    out: Sequence[int]
-    cached: Sequence[int]
+    at: np.ndarray
+    prompt: np.ndarray
+    out: np.ndarray
+    cached: np.ndarray
 
 
 Traffic = Callable[[Random], Iterator[Block]]
@@ -119,6 +119,8 @@ class World:
     """Seconds over which rates and quantiles are taken."""
     budget_gpus: int | None = None
     faults: Faults = field(default_factory=Faults)
+    fluid: bool = False
+    """Play engines as fluids (`fluid.py`) instead of step by step: for weeks."""
 
 
 class Planner(Protocol):

@@ -49,12 +49,8 @@ class Sizes:
         prompt = random.lognormal(math.log(self.prompt) - spread, self.sigma, len(at))
         out = random.lognormal(math.log(self.out) - spread, self.sigma, len(at))
         whole = np.clip(prompt, 1, self.longest).astype(int)
-        return Block(
-            at.tolist(),
-            whole.tolist(),
-            np.clip(out, 1, 4000).astype(int).tolist(),
-            (whole * self.hit_share).astype(int).tolist(),
-        )
+        answers = np.clip(out, 1, 4000).astype(int)
+        return Block(at, whole, answers, (whole * self.hit_share).astype(int))
 
 
 CHAT = Sizes(900, 200)
