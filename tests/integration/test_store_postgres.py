@@ -47,7 +47,7 @@ def rows(database: Database, query: str) -> list[dict[str, object]]:
 
 def names(database: Database) -> list[str]:
     with database.begin() as connection:
-        return partitions.names(connection)
+        return [part.name for part in partitions.parts(connection, ["report"])]
 
 
 def test_the_same_batch_from_eight_threads_is_stored_once(pg: Store, now: datetime) -> None:
@@ -68,7 +68,7 @@ def test_overlapping_batches_of_many_hosts_at_once(pg: Store, now: datetime) -> 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda job: pg.reports.accept(job[0], layouts, job[1], now), jobs))
     assert [pg.reports.count(HostName(f"gpu-{number}")) for number in range(4)] == [20, 20, 20, 20]
-    assert names(pg.database) == ["report_20261124", "report_20261125"]
+    assert names(pg.database) == ["report_2026112422", "report_2026112500"]
 
 
 def test_intake_and_roll_up_at_once_lose_nothing(pg: Store, now: datetime) -> None:
@@ -131,9 +131,9 @@ def test_old_days_are_dropped_whole_and_usage_stays(pg: Store, now: datetime) ->
     pg.usage.roll_up(later)
     before = pg.usage.between(now, later)
     pg.decisions.settle([], Memory(), [PoolFigures(now, PoolName("base"), "chat", 1, 0, 0, 1)])
-    assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned(("report_20261125", "report_20261126"), 2)
+    assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned(("report_2026112512", "report_2026112612"), 2)
     assert pg.retention.prune(later, DAY * 2, YEAR) == Pruned()
-    assert names(pg.database) == ["report_20261127", "report_20261128", "report_20261129"]
+    assert names(pg.database) == ["report_2026112712", "report_2026112812", "report_2026112912"]
     assert pg.usage.between(now, later) == before
     assert pg.decisions.figures(now, later) == []
 
@@ -159,14 +159,16 @@ def test_a_reader_in_the_way_of_retention_only_delays_it(pg: Store, dsn: str, no
         reader.execute("SELECT count(*) FROM report")
         with pytest.raises(Transient, match=r"lock timeout.*tried again"):
             pg.retention.prune(now + DAY * 9, DAY, YEAR)
-    assert pg.retention.prune(now + DAY * 9, DAY, YEAR) == Pruned(("report_20261125",), 1)
+    assert pg.retention.prune(now + DAY * 9, DAY, YEAR) == Pruned(("report_2026112512",), 1)
 
 
 def test_a_day_dropped_under_our_feet_is_made_again(pg: Store, now: datetime) -> None:
     """Somebody restored or emptied the database while the controller ran."""
     layouts, reports = batch(*looks(now, 2))
     pg.reports.accept(HOST, layouts, reports[:1], now)
-    partitions.drop_before(pg.database, now + DAY * 2)
+    with pg.database.begin() as connection:
+        made = partitions.parts(connection, ["report"])
+    partitions.drop(pg.database, made)
     with pytest.raises(Transient, match="no partition"):
         pg.reports.accept(HOST, layouts, reports, now)
     assert pg.reports.accept(HOST, layouts, reports, now).stored == 2
@@ -203,7 +205,7 @@ def test_history_is_forgotten_at_last_but_for_what_is_still_needed(pg: Store, no
 
     pruned = pg.retention.prune(later, DAY * 15, YEAR - DAY)
 
-    assert pruned.days == ("report_20261125",)
+    assert pruned.days == ("report_2026112512",)
     left = {table: rows(pg.database, f"SELECT * FROM {table}") for table in ("usage", "engine", "action", "decision")}
     assert (left["usage"], left["engine"]) == ([], [])
     assert [row["replica"] for row in left["action"]] == ["base-3"]

@@ -58,7 +58,13 @@ class Border:
 
 def touched(at: datetime) -> frozenset[datetime]:
     """The buckets whose figures a sample at this moment can change: its own, and a neighbour's edge."""
-    return frozenset((bucket_of(at - HOLE), bucket_of(at), bucket_of(at + HOLE)))
+    bucket = bucket_of(at)
+    found = [bucket]
+    if at - bucket < HOLE:
+        found.append(bucket - BUCKET)
+    if at - bucket >= BUCKET - HOLE:
+        found.append(bucket + BUCKET)
+    return frozenset(found)
 
 
 def closing(bucket: datetime) -> datetime:

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from tidegate.store import partitions
 from tidegate.store.database import Database
 from tidegate.store.migrate import Revisions, revisions
+from tidegate.store.partitions import parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,11 @@ def inventory(database: Database) -> Inventory:
     version, found = database.ping(), revisions(database)
     with database.begin() as connection:
         size = connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
-        days = () if found.current is None else tuple(_day(connection, name) for name in partitions.names(connection))
+        days = (
+            ()
+            if found.current is None
+            else tuple(_day(connection, part.name) for part in parts(connection, ["report"]))
+        )
     return Inventory(version, found, size, days)
 
 

@@ -8,51 +8,72 @@ from datetime import datetime, timedelta
 from threading import Lock
 
 from sqlalchemy import Connection, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.reading import HostName
 from tidegate.model.series import SeriesKey
 from tidegate.store.admission import Keys
+from tidegate.store.database import Database
 from tidegate.store.schema import layout
+from tidegate.store.upsert import upsert
 
 _MOST_SERIES = 2_000_000
 """That are remembered: some 200 MB. Beyond it everything is read again when it is asked for."""
+_MOST_LENGTHS = 200_000
 _REFRESH = timedelta(hours=6)
-"""How often a layout in use is noted as such: often enough for any retention."""
+"""How often a layout in use is noted as such, and looked for: a small part of the time that an unused one is kept."""
 
 
 class Layouts:
     """Reads and writes layouts, and remembers those that it read: a layout never changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._known: dict[tuple[str, str], Keys] = {}
+        self._lengths: dict[tuple[str, str], tuple[int, datetime]] = {}
         self._lock = Lock()
 
-    def lengths(
-        self, connection: Connection, host: HostName, read: Mapping[str, Keys], used: Iterable[str]
-    ) -> dict[str, int]:
-        """The number of series of each layout that is stored or was just read."""
-        query = select(layout.c.id, layout.c.length).where(layout.c.host == host, layout.c.id.in_(set(used)))
-        stored = {row.id: row.length for row in connection.execute(query)}
-        return stored | {name: len(keys) for name, keys in read.items()}
+    def lengths(self, host: HostName, read: Mapping[str, Keys], used: Iterable[str], at: datetime) -> dict[str, int]:
+        """The number of series of each layout that is stored or was just read; those in use are noted as such."""
+        found = {name: len(keys) for name, keys in read.items()}
+        unsure = []
+        for name in set(used):
+            length, noted = self._lengths.get((host, name), (0, None))
+            if noted is not None and noted - _REFRESH <= at < noted + _REFRESH:
+                found[name] = length
+            elif noted is not None or name not in read:
+                unsure.append(name)
+        return found | self._note(host, unsure, at) if unsure else found
+
+    def _note(self, host: HostName, names: Collection[str], at: datetime) -> dict[str, int]:
+        touch = update(layout).where(layout.c.host == host, layout.c.id.in_(names)).values(used_at=at)
+        with self._database.begin() as connection:
+            stored = {row.id: row.length for row in connection.execute(touch.returning(layout.c.id, layout.c.length))}
+        with self._lock:
+            for name in set(names) - stored.keys():  # pruned since
+                self._lengths.pop((host, name), None)
+        self.remember(host, stored, at)
+        return stored
 
     def write(self, connection: Connection, host: HostName, read: Mapping[str, Keys], at: datetime) -> None:
-        """Keep the layouts that were just read."""
+        """Keep the layouts that were just read; call `remember` when that is certain."""
         if not read:
             return
         rows = [
             {"host": host, "id": name, "series": [key.row() for key in keys], "length": len(keys), "used_at": at}
             for name, keys in read.items()
         ]
-        connection.execute(insert(layout).on_conflict_do_nothing(), rows)
+        connection.execute(upsert(layout, rows))
 
-    def note_use(self, connection: Connection, host: HostName, used: Iterable[str], at: datetime) -> None:
-        """Remember that these are in use, so that they are not pruned."""
-        connection.execute(
-            update(layout)
-            .where(layout.c.host == host, layout.c.id.in_(set(used)), layout.c.used_at < at - _REFRESH)
-            .values(used_at=at)
-        )
+    def remember(self, host: HostName, lengths: Mapping[str, int], at: datetime) -> None:
+        """These are stored, and were in use just now."""
+        with self._lock:
+            if len(self._lengths) > _MOST_LENGTHS:
+                self._lengths.clear()
+            self._lengths |= {(host, name): (length, at) for name, length in lengths.items()}
+
+    def unstored(self, host: HostName, read: Mapping[str, Keys]) -> dict[str, Keys]:
+        """Those that are not known to be stored."""
+        return {name: keys for name, keys in read.items() if (host, name) not in self._lengths}
 
     def load(self, connection: Connection, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Keys]:
         """The series of each (host, layout id)."""

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, func, select
+from collections.abc import Collection
+
+from sqlalchemy import Connection, func, select, text
+
+from tidegate.store.binary import text_array
 
 _HOST = 7_489
 _PARTITIONS = 7_490
 _MIGRATION = 7_491
+_ROLL_UP = 7_492
+_SERIES = 7_493
 _COMMANDS = 7_494
 
 
-def lock_host(connection: Connection, host: str) -> None:
-    """Let one batch or one roll-up of the host in at a time: a batch is stored once, and no bucket's mark is lost."""
-    connection.execute(select(func.pg_advisory_xact_lock(_HOST, func.hashtext(host))))
+_HOSTS = text(
+    "SELECT count(pg_advisory_xact_lock(:kind, number)) "
+    "FROM (SELECT DISTINCT hashtext(host) AS number FROM unnest(CAST(:hosts AS text[])) AS h (host) ORDER BY 1) AS n"
+)
+
+
+def lock_hosts(connection: Connection, hosts: Collection[str]) -> None:
+    """Let one transaction with reports of these hosts in at a time, so that a report is stored once.
+
+    Locks are taken in one order, so that nobody waits in a circle.
+    """
+    connection.execute(_HOSTS, {"kind": _HOST, "hosts": text_array(sorted(hosts))})
+
+
+def lock_roll_up(connection: Connection, host: str) -> None:
+    """Let one at a time work out the host's usage."""
+    connection.execute(select(func.pg_advisory_xact_lock(_ROLL_UP, func.hashtext(host))))
+
+
+def lock_series(connection: Connection, host: str) -> None:
+    """Let one at a time write the host's series, chunks and rollups."""
+    connection.execute(select(func.pg_advisory_xact_lock(_SERIES, func.hashtext(host))))
 
 
 def lock_commands(connection: Connection) -> None:

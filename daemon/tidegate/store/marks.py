@@ -1,51 +1,76 @@
 """Which buckets of which host have to be worked out again; written by intake, read by the roll-up.
 
-Both hold the host's lock meanwhile, so that no mark is lost between a look and its removal.
+A mark has a version that grows whenever it is set. The roll-up reads it before it reads the samples and takes away the
+mark of that version only, so a report that comes meanwhile leaves its bucket marked, and neither waits for the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, delete, select
+from sqlalchemy import ColumnElement, Connection, select, text
 
 from tidegate.model.reading import HostName
+from tidegate.model.usage import BUCKET
+from tidegate.store.binary import number_array, text_array
 from tidegate.store.schema import dirty_bucket
-from tidegate.store.upsert import upsert
+
+_SECONDS = int(BUCKET.total_seconds())
+_MARK = text(
+    "INSERT INTO dirty_bucket (host, bucket, version) SELECT host, bucket, 1 "
+    "FROM unnest(CAST(:hosts AS text[]), CAST(:numbers AS bigint[])) AS m (host, number), "
+    "to_timestamp(number * :seconds) AS b (bucket) "
+    "ON CONFLICT (host, bucket) DO UPDATE SET version = dirty_bucket.version + 1, not_before = NULL"
+)
+_UNMARK = text(
+    "DELETE FROM dirty_bucket d USING unnest(CAST(:buckets AS timestamptz[]), CAST(:versions AS bigint[])) "
+    "AS m (bucket, version) WHERE d.host = :host AND d.bucket = m.bucket AND d.version = m.version"
+)
+_POSTPONE = text(
+    "UPDATE dirty_bucket d SET not_before = m.until FROM unnest(CAST(:buckets AS timestamptz[]), "
+    "CAST(:versions AS bigint[]), CAST(:until AS timestamptz[])) AS m (bucket, version, until) "
+    "WHERE d.host = :host AND d.bucket = m.bucket AND d.version = m.version"
+)
 
 
-def mark(connection: Connection, host: HostName, buckets: Collection[datetime]) -> None:
-    """These buckets have changed."""
-    _put(connection, host, dict.fromkeys(buckets))
+def mark(connection: Connection, buckets: Collection[tuple[HostName, datetime]]) -> None:
+    """These buckets of hosts have changed."""
+    if not buckets:
+        return
+    hosts, moments = zip(*sorted(buckets), strict=True)  # in one order, so that nobody waits in a circle
+    numbers = number_array(int(moment.timestamp()) // _SECONDS for moment in moments)
+    connection.execute(_MARK, {"hosts": text_array(hosts), "numbers": numbers, "seconds": _SECONDS})
 
 
-def postpone(connection: Connection, host: HostName, until: Mapping[datetime, datetime]) -> None:
+def postpone(
+    connection: Connection, host: HostName, versions: Mapping[datetime, int], until: Mapping[datetime, datetime]
+) -> None:
     """Look at these buckets again at that moment, if nothing marks them earlier."""
-    _put(connection, host, until)
+    buckets = sorted(until)
+    if buckets:
+        versioned = {"buckets": buckets, "versions": [versions[bucket] for bucket in buckets]}
+        connection.execute(_POSTPONE, {"host": host, "until": [until[bucket] for bucket in buckets], **versioned})
 
 
-def _put(connection: Connection, host: HostName, moments: Mapping[datetime, datetime | None]) -> None:
-    rows = [{"host": host, "bucket": bucket, "not_before": moments[bucket]} for bucket in sorted(moments)]
-    if rows:
-        connection.execute(upsert(dirty_bucket, rows))
+def unmark(connection: Connection, host: HostName, versions: Mapping[datetime, int]) -> None:
+    """These buckets are up to date, but for those that were marked again since they had these versions."""
+    buckets = sorted(versions)
+    if buckets:
+        versioned = {"buckets": buckets, "versions": [versions[bucket] for bucket in buckets]}
+        connection.execute(_UNMARK, {"host": host, **versioned})
 
 
-def unmark(connection: Connection, host: HostName, buckets: Collection[datetime]) -> None:
-    """These buckets are up to date."""
-    connection.execute(delete(dirty_bucket).where(dirty_bucket.c.host == host, dirty_bucket.c.bucket.in_(buckets)))
-
-
-def marked_hosts(connection: Connection, now: datetime) -> Sequence[HostName]:
+def marked_hosts(connection: Connection, now: datetime) -> list[HostName]:
     """The hosts with a bucket that is due, by name."""
     query = select(dirty_bucket.c.host).where(_due(now)).distinct().order_by(dirty_bucket.c.host)
     return [HostName(name) for name in connection.execute(query).scalars()]
 
 
-def marked(connection: Connection, host: HostName, now: datetime, limit: int) -> Sequence[datetime]:
-    """The host's oldest buckets that are due."""
-    query = select(dirty_bucket.c.bucket).where(dirty_bucket.c.host == host, _due(now))
-    return connection.execute(query.order_by(dirty_bucket.c.bucket).limit(limit)).scalars().all()
+def marked(connection: Connection, host: HostName, now: datetime, limit: int) -> dict[datetime, int]:
+    """The host's oldest buckets that are due, with the versions of their marks."""
+    query = select(dirty_bucket.c.bucket, dirty_bucket.c.version).where(dirty_bucket.c.host == host, _due(now))
+    return {row.bucket: row.version for row in connection.execute(query.order_by(dirty_bucket.c.bucket).limit(limit))}
 
 
 def _due(now: datetime) -> ColumnElement[bool]:

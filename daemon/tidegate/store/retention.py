@@ -9,9 +9,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.fleet import ReplicaState
 from tidegate.model.records import Pruned
-from tidegate.store import partitions
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
+from tidegate.store.partitions import drop, parts
 from tidegate.store.schema import action, decision, engine, horizon, layout, notice, pool_figure, replica, usage
 from tidegate.store.schema_control import control
 
@@ -63,7 +63,9 @@ class StoredRetention:
         with self._database.begin() as connection:
             self._fence.check(connection)
             connection.execute(new.on_conflict_do_update(index_elements=["one"], set_={"reports_from": later}))
-        return partitions.drop_before(self._database, before)
+        with self._database.begin() as connection:
+            old = [part for part in parts(connection, ["report"]) if part.end <= before]
+        return drop(self._database, old)
 
     def _delete(self, table: Table, condition: ColumnElement[bool]) -> int:
         keys = list(table.primary_key.columns)

@@ -10,6 +10,7 @@ from tidegate.store.fence import Fence, NoFence
 from tidegate.store.history import StoredHistory
 from tidegate.store.hosts import StoredHosts, StoredUsers
 from tidegate.store.layouts import Layouts
+from tidegate.store.partitions import Partitions
 from tidegate.store.replicas import StoredReplicas
 from tidegate.store.reports import StoredReports
 from tidegate.store.retention import StoredRetention

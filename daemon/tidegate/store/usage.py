@@ -14,13 +14,13 @@ from tidegate.store.buckets import COUNTERS, closing, fill, settled
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.layouts import Layouts
-from tidegate.store.locks import lock_host
+from tidegate.store.locks import lock_hosts, lock_roll_up
 from tidegate.store.marks import mark, marked, marked_hosts, postpone, unmark
 from tidegate.store.schema import engine, horizon, usage
 from tidegate.store.shares import Shares
 
 _AT_ONCE = 48
-"""Buckets of a host in one transaction: its reports wait for so long."""
+"""Buckets of a host in one transaction."""
 _ROUNDS = 40
 """Transactions of a host in one call: more than three days of backlog."""
 
@@ -63,16 +63,17 @@ class StoredUsage:
         """One transaction's worth of a host's buckets: which were worked out, and whether more may wait."""
         with self._database.begin() as connection:
             self._fence.check(connection)
-            lock_host(connection, host)
+            lock_roll_up(connection, host)
             buckets = marked(connection, host, now, _AT_ONCE)
             shares = Shares(connection, self._layouts, host)
             work = _Work(shares, _kept_from(connection), _owners(connection, host), now)
             results = {bucket: work.bucket(bucket) for bucket in buckets}
-            unmark(connection, host, [bucket for bucket, result in results.items() if result.settled])
-            open_ones = [bucket for bucket, result in results.items() if not result.settled]
-            postpone(connection, host, {bucket: closing(bucket) for bucket in open_ones})
             followers = {after for result in results.values() for after in result.followers} - results.keys()
-            mark(connection, host, followers)
+            lock_hosts(connection, {host})  # for the last moment only: intake marks several buckets in its own order
+            unmark(connection, host, {bucket: buckets[bucket] for bucket in results if results[bucket].settled})
+            open_ones = {bucket: closing(bucket) for bucket in results if not results[bucket].settled}
+            postpone(connection, host, buckets, open_ones)
+            mark(connection, {(host, bucket) for bucket in followers})
         done = {bucket for bucket, result in results.items() if result.worked}
         return done, bool(followers) or len(buckets) == _AT_ONCE
 

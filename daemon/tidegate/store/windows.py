@@ -1,0 +1,100 @@
+"""Which two hours of which host have to be compacted: noted by intake once a window, and again for what comes late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+
+from sqlalchemy import Connection, select, text, update
+
+from tidegate.model.reading import HostName
+from tidegate.store.schema_series import WINDOW, series_window
+
+CLOSES = timedelta(minutes=1)
+"""After its end a window takes reports of its own time for so long; what comes later is noted each time."""
+WAIT = timedelta(minutes=5)
+"""A window is compacted so long after its end: well after the last transaction with reports that were in time."""
+LATE = timedelta(minutes=10)
+"""Late reports are gathered for so long, so that a backlog that comes in pieces costs few compactions."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST = 100_000
+
+_NOTE = text(
+    "INSERT INTO series_window AS w (host, start, version, done, not_before, samples, cold) "
+    "SELECT host, start, 1, 0, not_before, 0, false FROM unnest(CAST(:hosts AS text[]), "
+    "CAST(:starts AS timestamptz[]), CAST(:not_before AS timestamptz[])) AS m (host, start, not_before) "
+    "ON CONFLICT (host, start) DO UPDATE SET version = w.version + 1, "
+    "not_before = CASE WHEN w.done = w.version THEN excluded.not_before ELSE w.not_before END"
+)
+
+
+def window_of(at: datetime) -> datetime:
+    """The start of the window that the moment falls in."""
+    return at - (at - _EPOCH) % WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A host's two hours, and what has been made of them."""
+
+    host: HostName
+    start: datetime
+    version: int
+    done: int
+    samples: int
+    cold: bool
+
+
+class Windows:
+    """Notes windows that reports have come for; one that is open is noted once, whatever comes."""
+
+    def __init__(self) -> None:
+        self._open: set[tuple[HostName, datetime]] = set()
+        self._lock = Lock()
+
+    def note(
+        self, connection: Connection, found: set[tuple[HostName, datetime]], received_at: datetime
+    ) -> set[tuple[HostName, datetime]]:
+        """Note windows that reports are being stored of; call `remember` with the answer when that is certain."""
+        late = {one for one in found if received_at > one[1] + WINDOW + CLOSES}
+        fresh = found - late - self._open
+        dates = {one: one[1] + WINDOW + WAIT for one in fresh} | dict.fromkeys(late, received_at + LATE)
+        if dates:
+            ordered = sorted(dates)
+            hosts, starts = zip(*ordered, strict=True)
+            values = {"hosts": list(hosts), "starts": list(starts), "not_before": [dates[one] for one in ordered]}
+            connection.execute(_NOTE, values)
+        return fresh
+
+    def remember(self, noted: set[tuple[HostName, datetime]]) -> None:
+        """These windows are noted for as long as they are open."""
+        if not noted:
+            return
+        with self._lock:
+            newest = max(start for _, start in noted)
+            kept = {one for one in self._open | noted if one[1] > newest - 2 * WINDOW}
+            self._open = kept if len(kept) <= _MOST else set()
+
+    def forget(self) -> None:
+        """Note everything again: the database may have lost what it was told."""
+        with self._lock:
+            self._open = set()
+
+
+def due(connection: Connection, now: datetime, limit: int) -> list[Window]:
+    """Windows that have to be compacted, oldest first."""
+    found = series_window.c
+    query = select(found.host, found.start, found.version, found.done, found.samples, found.cold)
+    waiting = query.where(found.not_before <= now, found.done < found.version)
+    ordered = waiting.order_by(found.start, found.host).limit(limit)
+    return [Window(HostName(row.host), *row[1:]) for row in connection.execute(ordered)]
+
+
+def settle(connection: Connection, window: Window, samples: int) -> None:
+    """The window's chunks hold so many reports, those of the version that was read and all before it."""
+    connection.execute(
+        update(series_window)
+        .where(series_window.c.host == window.host, series_window.c.start == window.start)
+        .values(done=window.version, samples=samples)
+    )
