@@ -24,9 +24,9 @@ class Store:
         """`fence` keeps what only a leader may write; without one everything may be written, as for a command."""
         self.database = database
         self.fence = fence or NoFence()
-        layouts = Layouts()
+        layouts, partitions = Layouts(database), Partitions(database)
         self.histories = StoredHistory(database, layouts)
-        self.reports = StoredReports(database, layouts)
+        self.reports = StoredReports(database, layouts, partitions)
         self.hosts = StoredHosts(database)
         self.users = StoredUsers(database)
         self.replicas = StoredReplicas(database, self.fence)
