@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tidegate import __version__
-from tidegate.cli import agent, config, controller, dashboards, db, db_reader, demo, engine, host, plan, units, user
+from tidegate.cli import agent, config, controller, dashboards, db, db_reader, demo, engine, host, plan, pool, units, user
 from tidegate.runtime.errors import EXIT_CONFIG, ConfigError, TidegateError
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.add_typer(engine.app, name="engine", help="What Tidegate sees in an engine."
 app.add_typer(config.app, name="config")
 app.add_typer(host.app, name="host")
 app.add_typer(user.app, name="user")
+app.add_typer(pool.app, name="pool")
 db.app.command("reader")(db_reader.reader)
 app.add_typer(db.app, name="db")
 app.command("dashboards")(dashboards.dashboards)

@@ -22,12 +22,13 @@ def governed(policy: FleetPolicy, commands: Iterable[Command], now: datetime) ->
     """The policy with the commands in force: the mode given last, and a control for each other one."""
     standing = [command for command in commands if command.stands(now)]
     controls = tuple(_control(command) for command in standing if command.order.kind in _CONTROLS)
-    return replace(policy, mode=_mode(standing) or policy.mode, controls=controls)
+    return replace(policy, mode=mode_of(policy.mode, standing), controls=controls)
 
 
-def _mode(standing: Iterable[Command]) -> Mode | None:
+def mode_of(configured: Mode, standing: Iterable[Command]) -> Mode:
+    """The mode that was commanded last, else the configured one."""
     modes = [command.order.mode for command in standing if command.order.kind is CommandKind.MODE]
-    return modes[-1] if modes else None
+    return modes[-1] if modes and modes[-1] is not None else configured
 
 
 def _control(command: Command) -> Control:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 
 import structlog
@@ -11,17 +12,20 @@ import structlog
 from tidegate.controller.counts import Counts
 from tidegate.controller.figures import PoolReport
 from tidegate.controller.gather import Gathered
-from tidegate.controller.hostview import HostView
+from tidegate.controller.governed import mode_of
+from tidegate.controller.hostview import HostView, Sources
+from tidegate.controller.learned import learned_of
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.twins import Twins
 from tidegate.model.alert import AlertState
 from tidegate.model.decision import Decision, Plan
 from tidegate.model.fleet import PoolName
 from tidegate.model.leadership import Leadership, Part
-from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Overview, PoolOverview
-from tidegate.model.policy import PoolPolicy
+from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Learned, Overview, PoolOverview
+from tidegate.model.policy import FleetPolicy, ServicePolicy
 from tidegate.model.reading import HostName, Missing
 from tidegate.model.records import DecisionRecord, Outcome
+from tidegate.model.scrape import SourceState
 from tidegate.wire import HostRecord, HostState
 
 _log = structlog.get_logger()
@@ -39,6 +43,8 @@ class State:
         self.costs: Mapping[PoolName, Decimal | Missing] = {}
         """Cost per million tokens of each pool over the trailing hour; replaced by a job."""
         self.cost: CostsOverview | None = None
+        self.seen: tuple[datetime | None, Mapping[HostName, HostView]] = (None, {})
+        """When the last tick looked, and what it saw of each host."""
         self.alerts: Sequence[AlertState] = ()
         self.changes: Sequence[DecisionRecord] = ()
         self.offsets: dict[HostName, float] = {}
@@ -46,6 +52,8 @@ class State:
         self.twins = Twins()
         self.jobs: Callable[[], tuple[JobOverview, ...]] = tuple
         self.leadership: Callable[[], Leadership] = Leadership
+        self.source: Callable[[], SourceState | None] = lambda: None
+        """How the Prometheus that is read does; None where agents report instead."""
 
     def overview(self) -> Overview:
         """The fleet as last seen, with live counts; where another controller leads, nothing that we saw earlier."""
@@ -53,10 +61,13 @@ class State:
         seen = self._overview
         if leadership.part is Part.STANDS_BY:
             seen = Overview(seen.version, seen.started_at)
+        source = self.source() if leadership.part is not Part.STANDS_BY else None
         return replace(
             seen,
+            source=source,
+            notes=(*(source.notes if source else ()), *seen.notes),
             leadership=leadership,
-            mode=self._current.settings.fleet.mode,
+            mode=mode_of(self._current.settings.fleet.mode, seen.commands),
             currency=self._current.settings.currency,
             view_window=self._current.settings.controller.view_window,
             decisions=tuple(self.changes),
@@ -76,32 +87,51 @@ class State:
     def show(
         self,
         gathered: Gathered,
-        hosts: Sequence[HostRecord],
+        sources: Sources,
         plan: Plan,
         outcomes: Sequence[Outcome],
         reports: Sequence[PoolReport],
     ) -> None:
         """Swap the overview and say the tick in one line."""
         decisions = {decision.pool: decision for decision in plan.decisions}
-        pools = self._current.settings.fleet.pools
-        notes = (*self.twins.notes(gathered.fleet.at), *gathered.notes)
+        policy, now = self._current.settings.fleet, gathered.fleet.at
+        lessons = learned_of(plan.memory, policy, now)
+        notes = (*self.twins.notes(now), *gathered.notes)
         self._overview = replace(
             self._overview,
-            at=gathered.fleet.at,
-            pools=tuple(_pool(pools[r.figures.pool], r, decisions) for r in reports if r.figures.pool in pools),
+            at=now,
+            pools=tuple(
+                _pool(policy, report, decisions, lessons) for report in reports if report.figures.pool in policy.pools
+            ),
+            commands=tuple(command for command in sources.commands if command.stands(now)),
             replicas=gathered.records,
-            hosts=tuple(_host(host, gathered.views.get(host.name), self.offsets) for host in hosts),
+            hosts=tuple(_host(host, gathered.views.get(host.name), self.offsets) for host in sources.hosts),
             notes=notes,
         )
+        self.seen = (gathered.fleet.at, gathered.views)
         self.counts.observed(gathered.changed)
         self.counts.planned(plan.decisions)
         self.counts.acted(plan.actions, outcomes)
         sizes = " ".join(f"{pool}={d.current}/{d.target}" for pool, d in sorted(decisions.items()))
-        _log.info("tick", pools=sizes, actions=len(plan.actions), hosts=len(hosts), notes=len(notes))
+        _log.info("tick", pools=sizes, actions=len(plan.actions), hosts=len(sources.hosts), notes=len(notes))
 
 
-def _pool(policy: PoolPolicy, report: PoolReport, decisions: Mapping[PoolName, Decision]) -> PoolOverview:
-    return PoolOverview(policy, report.figures, report.gaps, decisions.get(policy.name))
+def _pool(
+    policy: FleetPolicy,
+    report: PoolReport,
+    decisions: Mapping[PoolName, Decision],
+    lessons: Mapping[PoolName, Learned],
+) -> PoolOverview:
+    pool = policy.pools[report.figures.pool]
+    service = policy.services.get(pool.service, ServicePolicy(pool.service))
+    return PoolOverview(
+        policy=pool,
+        figures=report.figures,
+        gaps=report.gaps,
+        decision=decisions.get(pool.name),
+        sized_by=service.policy,
+        learned=lessons.get(pool.name, Learned()),
+    )
 
 
 def _host(record: HostRecord, view: HostView | None, offsets: Mapping[HostName, float]) -> HostOverview:

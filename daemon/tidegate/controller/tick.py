@@ -48,4 +48,4 @@ class Tick:
         outcomes = self.actor.act(plan.actions, ids, policy, now)
         reports = pool_reports(gathered, plan.decisions, policy, self.state.costs, now)
         self.decisions.settle(outcomes, plan.memory, [report.figures for report in reports])
-        self.state.show(gathered, sources.hosts, plan, outcomes, reports)
+        self.state.show(gathered, sources, plan, outcomes, reports)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -17,12 +17,17 @@ from tidegate.link.messages import (
     TokenShape,
     UserCommand,
 )
+from tidegate.link.pool_messages import DoneShape, ExplanationShape
 from tidegate.runtime.errors import Permanent, Transient
 from tidegate.runtime.loopback import is_loopback
 
 TIMEOUT_SECONDS = 15.0
 
 S = TypeVar("S", bound=BaseModel)
+
+
+class _Nothing(BaseModel):
+    """The body of a command that says everything by its address."""
 
 
 class CommandClient:
@@ -45,6 +50,33 @@ class CommandClient:
     def user(self, name: str, role: Role) -> TokenShape:
         """Add a user, or give him another token."""
         return _read(TokenShape, self._call("POST", "/v1/users", _command(UserCommand, name=name, role=role)))
+
+    def pools(self) -> list[ExplanationShape]:
+        """Every pool: why it has the size that it has."""
+        answer = self._call("GET", "/v1/pools")
+        try:
+            return [ExplanationShape.model_validate(found) for found in answer.json()]
+        except ValueError as error:
+            raise Permanent(f"{self._url} does not answer as a Tidegate controller does: {error}") from error
+
+    def pool(self, name: str) -> ExplanationShape:
+        """One pool: why it has the size that it has."""
+        return _read(ExplanationShape, self._call("GET", f"/v1/pools/{quote(name, safe='')}"))
+
+    def pool_command(self, name: str, action: str, command: BaseModel | None) -> str:
+        """Pause, resume or bound a pool; what was done, in words. Without a message: resume, or the bounds' end."""
+        path, method = f"/v1/pools/{quote(name, safe='')}/{action}", "POST"
+        if action == "bounds" and command is None:
+            method = "DELETE"
+        return _read(DoneShape, self._call(method, path, command or _Nothing())).done
+
+    def mode(self, command: BaseModel) -> str:
+        """Set the mode; what was done, in words."""
+        return _read(DoneShape, self._call("POST", "/v1/mode", command)).done
+
+    def wish(self, service: str, command: BaseModel) -> str:
+        """Say how many replicas of a service are wished for; what was done, in words."""
+        return _read(DoneShape, self._call("POST", f"/v1/services/{quote(service, safe='')}/wish", command)).done
 
     def _call(self, method: str, path: str, command: BaseModel | None = None) -> httpx.Response:
         headers = {"Content-Type": "application/json"} | (self._authorization() if command else {})

@@ -19,6 +19,7 @@ from tidegate.link.guards import host_guard
 from tidegate.link.limits import App, BodyLimit
 from tidegate.link.operator_routes import add_operator_routes
 from tidegate.link.page_routes import Pages, add_page_routes
+from tidegate.link.pool_routes import add_pool_routes
 from tidegate.link.problems import RESPONSES, Refused, install, malformed
 from tidegate.link.query_routes import add_query_routes
 from tidegate.model.reading import HostName
@@ -46,6 +47,7 @@ def build_app(api: ControllerApi, pages: Pages, bell: Bell) -> App:
     install(app)
     _add_agent_routes(app, api, bell)
     add_operator_routes(app, api)
+    add_pool_routes(app, api)
     add_query_routes(app, api)
     add_page_routes(app, api, pages)
     app.openapi = _describe(app)  # type: ignore[method-assign] # FastAPI's documented way to extend it

@@ -8,14 +8,32 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from tidegate.model.alert import AlertState
+from tidegate.model.command import Command
 from tidegate.model.decision import Decision
 from tidegate.model.fleet import PoolName, ReplicaState
 from tidegate.model.leadership import Leadership
+from tidegate.model.memory import BackOff, Pending
 from tidegate.model.money import CostState
-from tidegate.model.policy import Mode, PoolPolicy
+from tidegate.model.policy import Mode, PolicyName, PoolPolicy
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
 from tidegate.model.scrape import SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a pool's past has taught, and what is under way."""
+
+    start_seconds: float | None = None
+    """How long a start took, the middle of the last ones; None before the first."""
+    starts: int = 0
+    drain_seconds: float | None = None
+    requests_per_second: float | None = None
+    """What one replica carries within the objective, by requests like the latest; under the policy `slo` alone."""
+    back_offs: Mapping[str, BackOff] = field(default_factory=dict)
+    """Flavours that are left alone, by name."""
+    pending: tuple[Pending, ...] = ()
+    """Orders whose effect was not seen yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +45,8 @@ class PoolOverview:
     gaps: Mapping[str, str]
     """For each figure that is missing or incomplete, why."""
     decision: Decision | None = None
+    sized_by: PolicyName = PolicyName.SLO
+    learned: Learned = field(default_factory=Learned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +157,8 @@ class Overview:
     pools: tuple[PoolOverview, ...] = ()
     replicas: tuple[ReplicaRecord, ...] = ()
     hosts: tuple[HostOverview, ...] = ()
+    commands: tuple[Command, ...] = ()
+    """Operators' commands in force."""
     decisions: tuple[DecisionRecord, ...] = ()
     """The last ones that changed something or were bound, newest first."""
     alerts: tuple[AlertState, ...] = ()
