@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tidegate.decide.load import Load
-from tidegate.model.fleet import ServiceName
-from tidegate.model.policy import TargetPolicy, ThresholdPolicy
+from tidegate.decide.load import Load, checked
+from tidegate.model.fleet import Idle, ServiceName, Signal, Value
+from tidegate.model.policy import ExternalPolicy, SchedulePolicy, TargetPolicy, ThresholdPolicy
 
 _ROUNDING = 1e-9  # 48 / 16 must be 3 even when the 48 was summed from fractions
 _CEILING = 1_000_000.0  # an absurd load still gives a number; max cuts it
@@ -73,6 +73,28 @@ def demand_by_threshold(service: ServiceName, load: Load, supply: int, policy: T
         wish = max(wish, supply)
     because = f"mean GPU utilisation of {service} is {mean:.0%} on {_replicas(load)}, {why}: {wish} needed"
     return Demand(wish, because, load.blind)
+
+
+def demand_by_schedule(service: ServiceName, policy: SchedulePolicy) -> Demand:
+    """What the configuration says; the schedules of the pools bound it."""
+    return Demand(policy.replicas, f"{service} is scheduled for {policy.replicas}")
+
+
+def demand_by_external(service: ServiceName, asked: Signal, supply: int, policy: ExternalPolicy) -> Demand:
+    """What another program asked for, as long as it is fresh."""
+    match checked(asked):
+        case Value(value=value, age=age) if age <= policy.stale_after:
+            wish = math.ceil(min(value, _CEILING) - _ROUNDING)
+            return Demand(wish, f"{service} is to have {wish} by an external program, {age.total_seconds():.0f} s ago")
+        case Idle(age=age) if age <= policy.stale_after:
+            return Demand(0, f"{service} is to have 0 by an external program, {age.total_seconds():.0f} s ago")
+    if policy.fallback is None:
+        return Demand(supply, f"{service} hears nothing from its external program", blind=True)
+    return Demand(
+        max(supply, policy.fallback),
+        f"{service} hears nothing from its external program and falls back to {policy.fallback}",
+        blind=True,
+    )
 
 
 def _one_less(load: Load, supply: int, policy: ThresholdPolicy) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.decide.group import Sized, measure_of
+from tidegate.decide.group import Sized, read_by
 from tidegate.decide.guard import Hold
 from tidegate.decide.load import used_signals
 from tidegate.decide.pools import Share, wanted_of
@@ -61,7 +61,7 @@ def decision_of(sized: Sized, share: Share, conclusion: Conclusion) -> Decision:
     supply, wanted = share.supply, conclusion.wanted
     holds = tuple(_holds(sized, share, conclusion))
     move = _move(supply.pool.name, supply.count, share.target)
-    signals = used_signals((*supply.ready, *supply.leaving), measure_of(sized.group.service))
+    signals = used_signals((*supply.ready, *supply.leaving), read_by(sized.group.service))
     return Decision(
         pool=supply.pool.name,
         at=conclusion.now,

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tidegate.decide.demand import Demand, demand_by_target, demand_by_threshold, unknown_demand
+from tidegate.decide.capacity import conversion, learned
+from tidegate.decide.demand import (
+    Demand,
+    demand_by_external,
+    demand_by_schedule,
+    demand_by_target,
+    demand_by_threshold,
+    unknown_demand,
+)
+from tidegate.decide.flow import READ, Flow, flow_of
+from tidegate.decide.forecast import observed, scaled
 from tidegate.decide.guard import Bounds, Guarded, guard
 from tidegate.decide.load import Measure, load_of
-from tidegate.decide.pools import base_first
+from tidegate.decide.objective import demand_by_objective, pressure_of
 from tidegate.decide.remember import with_wish
 from tidegate.decide.supply import Supply
-from tidegate.model.fleet import PoolName, PoolRole, ServiceName, SignalName
-from tidegate.model.memory import ServiceMemory
+from tidegate.model.fleet import Gateway, PoolName, PoolRole, Replica, ServiceName, Signal, SignalName
+from tidegate.model.memory import Capacity, Forecast, ServiceMemory
 from tidegate.model.policy import FleetPolicy, PolicyName, PoolPolicy, ServicePolicy
 
 
@@ -46,46 +55,88 @@ def groups_of(policy: FleetPolicy) -> list[Group]:
     ]
 
 
-def measure_of(service: ServicePolicy) -> Measure:
-    """What the service's policy reads in a replica."""
+def read_by(service: ServicePolicy) -> tuple[SignalName, ...]:
+    """The signals that the service's policy looks at in a replica."""
+    match service.policy:
+        case PolicyName.SLO:
+            return READ
+        case PolicyName.THRESHOLD:
+            return (SignalName.GPU_UTILIZATION,)
+        case PolicyName.TARGET:
+            return (SignalName.RUNNING, SignalName.WAITING)
+        case _:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Everything that the size of one group rests on at one tick."""
+
+    group: Group
+    supplies: tuple[Supply, ...]
+    """In filling order."""
+    memory: ServiceMemory
+    policy: FleetPolicy
+    horizon: float
+    """Seconds until a replica that is ordered now would serve."""
+    gateway: Gateway
+    external: Signal
+    now: datetime
+
+    @property
+    def ready(self) -> list[Replica]:
+        """Ready replicas of all pools."""
+        return [replica for supply in self.supplies for replica in supply.ready]
+
+    @property
+    def count(self) -> int:
+        """Ready and starting ones."""
+        return sum(supply.count for supply in self.supplies)
+
+    @property
+    def flow(self) -> Flow:
+        """What the ready replicas do."""
+        return flow_of(self.ready, self.policy.silent_share, self.now, self.gateway)
+
+
+def demand_of(seen: Seen, flow: Flow) -> Demand:
+    """How many replicas the group's policy asks for."""
+    key, service, share = seen.group.key, seen.group.service, seen.policy.silent_share
+    match service.policy:
+        case PolicyName.SCHEDULE:
+            return demand_by_schedule(key, service.schedule)
+        case PolicyName.EXTERNAL:
+            return demand_by_external(key, seen.external, seen.count, service.external)
+    if not seen.ready:
+        return unknown_demand(key, seen.count)
     match service.policy:
         case PolicyName.TARGET:
-            return Measure((SignalName.RUNNING, SignalName.WAITING), service.target.in_flight_per_replica)
+            leaving = [replica for supply in seen.supplies for replica in supply.leaving]
+            measure = Measure(read_by(service), service.target.in_flight_per_replica)
+            return demand_by_target(key, load_of(seen.ready, leaving, measure, share), seen.count, service.target)
         case PolicyName.THRESHOLD:
-            return Measure((SignalName.GPU_UTILIZATION,), service.threshold.scale_out_above)
+            measure = Measure(read_by(service), service.threshold.scale_out_above)
+            return demand_by_threshold(key, load_of(seen.ready, (), measure, share), seen.count, service.threshold)
         case _:
-            return Measure((SignalName.RUNNING, SignalName.WAITING), service.target.in_flight_per_replica)
+            return demand_by_objective(key, flow, seen.count, seen.memory, service.slo, seen.horizon, seen.now)
 
 
-def demand_of(group: Group, supplies: Sequence[Supply], silent_share: float) -> Demand:
-    """How many replicas the group's policy asks for."""
-    ready = [replica for supply in supplies for replica in supply.ready]
-    count = sum(supply.count for supply in supplies)
-    if not ready:
-        return unknown_demand(group.key, count)
-    measure = measure_of(group.service)
-    match group.service.policy:
-        case PolicyName.TARGET:
-            leaving = [replica for supply in supplies for replica in supply.leaving]
-            load = load_of(ready, leaving, measure, silent_share)
-            return demand_by_target(group.key, load, count, group.service.target)
-        case PolicyName.THRESHOLD:
-            load = load_of(ready, (), measure, silent_share)
-            return demand_by_threshold(group.key, load, count, group.service.threshold)
-        case _:
-            return unknown_demand(group.key, count)
-
-
-def bounds_of(group: Group, supplies: Sequence[Supply]) -> Bounds:
+def bounds_of(seen: Seen) -> Bounds:
     """The sums of the pools' bounds, and the manners of the group's policy."""
-    threshold = group.service.policy is PolicyName.THRESHOLD
-    return Bounds(
-        minimum=sum(supply.pool.min for supply in supplies),
-        maximum=sum(supply.pool.max for supply in supplies),
-        cooldown=group.service.threshold.cooldown if threshold else group.service.target.cooldown,
-        window=timedelta() if threshold else group.service.target.scale_in_window,
-        growth_waits=threshold,
-    )
+    service = seen.group.service
+    minimum = sum(supply.pool.min for supply in seen.supplies)
+    maximum = sum(supply.pool.max for supply in seen.supplies)
+    match service.policy:
+        case PolicyName.THRESHOLD:
+            return Bounds(minimum, maximum, service.threshold.cooldown, timedelta(), growth_waits=True)
+        case PolicyName.TARGET:
+            target = service.target
+            return Bounds(minimum, maximum, target.cooldown, target.scale_in_window, growth_waits=False)
+        case PolicyName.SLO:
+            window = timedelta(seconds=min(1200.0, max(180.0, 1.5 * seen.horizon)))
+            return Bounds(minimum, maximum, timedelta(), window, growth_waits=False)
+        case _:
+            return Bounds(minimum, maximum, timedelta(), timedelta(), growth_waits=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +151,33 @@ class Sized:
     memory: ServiceMemory
 
 
-def size(
-    group: Group, found: Sequence[Supply], memory: ServiceMemory, policy: FleetPolicy, began_at: datetime, now: datetime
-) -> Sized:
-    """Decide the size of one group, over all its pools."""
-    supplies = tuple(base_first(found))
-    demand = demand_of(group, supplies, policy.silent_share)
-    bounds = bounds_of(group, supplies)
-    memory = with_wish(memory, demand.wish, bounds.window, now)
-    count = sum(supply.count for supply in supplies)
-    guarded = guard(demand, count, bounds, memory, began_at + policy.restart_grace)
-    return Sized(group, supplies, demand, guarded, memory)
+def size(seen: Seen, began_at: datetime, seconds: float) -> Sized:
+    """Decide the size of one group, over all its pools; `seconds` since the last tick."""
+    flow = seen.flow
+    demand, bounds = demand_of(seen, flow), bounds_of(seen)
+    memory = with_wish(seen.memory, demand.wish, bounds.window, seen.now)
+    guarded = guard(demand, seen.count, bounds, memory, began_at + seen.policy.restart_grace)
+    return Sized(seen.group, seen.supplies, demand, guarded, _taught(seen, memory, flow, seconds))
+
+
+def _taught(seen: Seen, memory: ServiceMemory, flow: Flow, seconds: float) -> ServiceMemory:
+    """What this tick taught, for the next one: a plan never rests on what it learned from the same look."""
+    slo = seen.group.service.slo
+    if seen.group.service.policy is not PolicyName.SLO or not flow.ready:
+        return memory
+    prefill = all(supply.pool.role is PoolRole.PREFILL for supply in seen.supplies)
+    capacity = learned(memory.capacity, flow.samples, slo, seconds, prefill=prefill)
+    forecast = _in_new_unit(memory, capacity)
+    if not flow.blind and memory.capacity.unit:
+        forecast = observed(
+            forecast, pressure_of(flow, replace(memory, capacity=capacity), slo).load, seen.horizon, seen.now
+        )
+    return replace(memory, capacity=capacity, forecast=forecast)
+
+
+def _in_new_unit(memory: ServiceMemory, capacity: Capacity) -> Forecast:
+    """The forecast in the unit that the capacity is now in."""
+    before, after = memory.capacity.unit, capacity.unit
+    if not before or before == after:
+        return memory.forecast
+    return scaled(memory.forecast, conversion(before, after, *capacity.sums[1:3]))

@@ -55,11 +55,9 @@ def load_of(ready: Sequence[Replica], leaving: Sequence[Replica], measure: Measu
     return Load(total, len(ready), silent, blind, tuple(gap for gap, _ in gaps.most_common()))
 
 
-def used_signals(replicas: Sequence[Replica], measure: Measure) -> tuple[UsedSignal, ...]:
-    """Every signal that a measure reads in these replicas, with its age or the reason why it is missing."""
-    return tuple(
-        UsedSignal(replica.id, name, checked(replica.signal(name))) for replica in replicas for name in measure.names
-    )
+def used_signals(replicas: Sequence[Replica], names: Sequence[SignalName]) -> tuple[UsedSignal, ...]:
+    """These signals of these replicas, with their ages or the reasons why they are missing."""
+    return tuple(UsedSignal(replica.id, name, checked(replica.signal(name))) for replica in replicas for name in names)
 
 
 def checked(signal: Signal) -> Signal:

@@ -13,14 +13,16 @@ from datetime import datetime
 from tidegate.decide.actions import actions_of, in_order
 from tidegate.decide.backoff import back_off_of, with_failures
 from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
-from tidegate.decide.group import Sized, groups_of, size
+from tidegate.decide.durations import horizon, timed
+from tidegate.decide.group import Seen, Sized, groups_of, size
 from tidegate.decide.placement import Places
-from tidegate.decide.pools import Share, share
+from tidegate.decide.pools import Share, base_first, share
 from tidegate.decide.remember import began, with_change
 from tidegate.decide.serial import next_serial
 from tidegate.decide.supply import Supply, supply_of
 from tidegate.model.decision import Action, ActionKind, Decision, Plan
-from tidegate.model.fleet import Fleet, PoolName, PoolView, ServiceName
+from tidegate.model.reading import Gap, Missing
+from tidegate.model.fleet import NO_GATEWAY, Fleet, PoolName, PoolView, ServiceName
 from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
 from tidegate.model.policy import FleetPolicy, Mode
 
@@ -40,10 +42,11 @@ def plan(fleet: Fleet, policy: FleetPolicy, memory: Memory, now: datetime) -> Pl
         for name, view in views.items()
     }
     began_at, places = began(memory.started_at, now), Places()
+    seconds = 15.0 if memory.at is None else min(60.0, max(0.0, (now - memory.at).total_seconds()))
     concluded: list[_Concluded] = []
     for group in groups_of(policy):
-        found = [supplies[name] for name in group.pools]
-        sized = size(group, found, memory.services.get(group.key, ServiceMemory()), policy, began_at, now)
+        seen = _seen(group, supplies, pools, memory, fleet, policy, now)
+        sized = size(seen, began_at, seconds)
         concluded.append(_conclude(sized, pools, policy, places, now))
     decisions = {decision.pool: decision for one in concluded for decision in one.decisions}
     return Plan(
@@ -70,8 +73,22 @@ class _Concluded:
     pools: Mapping[PoolName, PoolMemory]
 
 
+def _seen(group, supplies, pools, memory, fleet, policy, now):
+    found = tuple(base_first([supplies[name] for name in group.pools]))
+    return Seen(
+        group,
+        found,
+        memory.services.get(group.key, ServiceMemory()),
+        policy,
+        horizon(found, [pools[supply.pool.name] for supply in found], now),
+        fleet.gateways.get(group.service.name, NO_GATEWAY),
+        fleet.external.get(group.service.name, Missing(Gap.NOT_REPORTED)),
+        now,
+    )
+
+
 def _refreshed(memory: PoolMemory, supply: Supply, view: PoolView, now: datetime) -> PoolMemory:
-    counted = with_failures(memory, supply, now)
+    counted = with_failures(timed(memory, supply, now), supply, now)
     return replace(counted, next_serial=next_serial(counted.next_serial, view.replicas))
 
 

@@ -27,10 +27,14 @@ class Capacity:
     """By step of load: replica-ticks seen, and the share of requests taken to have missed the objective in them."""
     queues: tuple[float, float] = (0.0, 0.0)
     """Samples in which requests waited in the replica, and those in which only a late first token speaks of a queue."""
+    waits: tuple[float, float] = (0.0, 0.0)
+    """Sums of the mean wait in seconds and of load / (1 - load)."""
+    told: float = 0.0
+    """Samples that told their request rate, and"""
     work: float = 0.0
-    """Load of the samples that told their request rate, and"""
+    """the sum of their loads, and"""
     requests: float = 0.0
-    """the sum of these rates: together the work of a request."""
+    """of their rates: together the work of a request and the rate of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Guess:
 class Forecast:
     """What the forecaster knows of a group's demand, in loads of a replica; see `decide/forecast.py`."""
 
+    since: datetime | None = None
     at: datetime | None = None
     fast: float = 0.0
     slow: float = 0.0

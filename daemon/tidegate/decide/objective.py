@@ -1,0 +1,117 @@
+"""The `slo` policy: from what replicas do to how many are needed within the objective when a new one could be ready."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tidegate.decide.capacity import Curve, curve, overall_misses, yardstick
+from tidegate.decide.demand import Demand
+from tidegate.decide.flow import Flow
+from tidegate.decide.forecast import ahead
+from tidegate.model.fleet import ServiceName
+from tidegate.model.memory import Capacity, ServiceMemory
+from tidegate.model.policy import SloPolicy
+
+_DRAIN_S = 30.0
+"""A queue is to be gone within this."""
+_FULL_KV = 0.85
+_SHRINK_AT = 0.15
+"""Replicas' worth of KV cache that must be free before one less is asked for."""
+_SURE = 0.5
+"""A shrunken group is to miss no more than this part of what is allowed."""
+_AT_MOST, _AT_LEAST = 2.0, 0.3
+_LIGHT = 0.1
+_LIKELY = 0.95
+_KNEE = 0.02
+_ARRIVING = 0.8
+"""How far what arrives may lie above what is carried before it counts: requests differ in size."""
+_ROUNDING = 1e-9
+_MOST = 100_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """The demand of a group in loads of one replica."""
+
+    load: float
+    """Now, silent replicas taken as the mean of the others."""
+    known: float
+    """Now, of the replicas that speak alone."""
+    silent_extra: float
+    """What silent replicas may carry more than that, were they at target."""
+    kv: float
+    """Replicas that the KV caches in use would fill."""
+
+
+def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
+    """What the group carries now, with what waits before it and what the gateway says is coming."""
+    capacity = memory.capacity
+    stick, most = yardstick(capacity), curve(capacity, slo).limit(_KNEE)
+    known = sum(stick.load(sample) for sample in flow.samples) if stick else 0.0
+    each = known / len(flow.samples) if flow.samples else 0.0
+    per_request = capacity.work / capacity.requests if capacity.requests > 1e-6 else 0.0
+    arriving = (flow.arrivals or 0.0) * per_request
+    queue = flow.waiting * per_request / _DRAIN_S
+    kv = sum(sample.kv for sample in flow.samples) / _FULL_KV
+    return Pressure(
+        load=min(_MOST, max(known + flow.silent * each, _ARRIVING * arriving) + queue),
+        known=min(_MOST, max(known, _ARRIVING * arriving) + queue),
+        silent_extra=flow.silent * max(0.0, most - each),
+        kv=kv * (1 + flow.silent / len(flow.samples)) if flow.samples else 0.0,
+    )
+
+
+def demand_by_objective(
+    key: ServiceName, flow: Flow, supply: int, memory: ServiceMemory, slo: SloPolicy, horizon: float, now: datetime
+) -> Demand:
+    """The replicas that the forecast load needs at what one was seen to carry.
+
+    Growing asks for a little more than a replica's worth and shrinking for a clear one, so that a need on the border
+    changes nothing.
+    """
+    pressure, capacity = pressure_of(flow, memory, slo), memory.capacity
+    misses = curve(capacity, slo)
+    outlook = ahead(memory.forecast, pressure.known if flow.blind else pressure.load, horizon, now)
+    allowed = _allowed(capacity, slo)
+    grow = max(_enough(outlook.loads(), misses, allowed), _ceil(pressure.kv))
+    shrink = max(
+        _enough(outlook.loads(pressure.silent_extra), misses, _SURE * allowed), _ceil(pressure.kv + _SHRINK_AT)
+    )
+    wish = max(grow, min(supply, shrink), 1)
+    if flow.blind or not capacity.unit:
+        wish = max(wish, supply)
+    because = (
+        f"{key} carries {pressure.load:.1f} replicas' worth of load on {flow.ready} ready, up to "
+        f"{outlook.peak(_LIKELY):.1f} expected in {horizon:.0f} s, and one carries {misses.limit(_KNEE):.2f} "
+        f"within the objective: {wish} needed"
+    )
+    return Demand(wish, because, flow.blind)
+
+
+def _allowed(capacity: Capacity, slo: SloPolicy) -> float:
+    """The share of misses to plan for: what the objective allows, less where more was missed lately."""
+    budget = 1.0 - slo.attainment
+    return budget * min(_AT_MOST, max(_AT_LEAST, budget / max(overall_misses(capacity), 1e-6)))
+
+
+def _enough(loads: Sequence[tuple[float, float]], misses: Curve, allowed: float) -> int:
+    """The smallest number of replicas on which no more requests are expected to miss: over the cases, weighed by load."""
+    weight = sum(chance * load for chance, load in loads)
+    most = math.ceil(min(_MOST, max((load for _, load in loads), default=0.0) / _LIGHT))
+
+    def fits(count: int) -> bool:
+        missed = sum(chance * load * misses.at(load / count) for chance, load in loads)
+        return missed <= allowed * weight
+
+    low, high = 0, max(1, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _ceil(need: float) -> int:
+    return max(0, math.ceil(min(need, _MOST) - _ROUNDING))
