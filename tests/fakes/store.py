@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fakes.history import FakeHistories
 from fakes.store_commands import FakeCommands
@@ -13,6 +13,25 @@ from fakes.store_leadership import FakeLeaderships
 from fakes.store_samples import FakeHosts, FakeReports, FakeUsage
 
 from tidegate.model.alert import AlertState, Notice
+from tidegate.model.recent import EngineFigures, GpuFigures
+
+
+class FakeFigures:
+    """Figures in lists."""
+
+    def __init__(self) -> None:
+        self.engines: list[EngineFigures] = []
+        self.gpus: list[GpuFigures] = []
+
+    def record(self, engines: Sequence[EngineFigures], gpus: Sequence[GpuFigures]) -> None:
+        self.engines += engines
+        self.gpus += gpus
+
+    def roll_up(self, now: datetime) -> int:
+        return 0
+
+    def prune(self, now: datetime, history: timedelta) -> Sequence[str]:
+        return ()
 
 
 class FakeUsers:
@@ -88,6 +107,7 @@ class FakeStore:
     commands: FakeCommands = field(default_factory=FakeCommands)
     usage: FakeUsage = field(init=False)
     histories: FakeHistories = field(init=False)
+    figures: FakeFigures = field(default_factory=FakeFigures)
     leaderships: FakeLeaderships = field(init=False)
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ from structlog.testing import capture_logs
 
 from tidegate.config.settings import Settings
 from tidegate.controller.costs import trailing_hour
+from tidegate.controller.boards import Boards
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.first_token import ensure_operator_token
@@ -82,6 +83,7 @@ def jobs(world: World, notifier: Heard, retention: Forgetful | None = None) -> J
         store.decisions,
         delivery,
         retention or Forgetful(),
+        Boards(store.figures, world.state),
     )
 
 

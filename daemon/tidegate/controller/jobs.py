@@ -10,6 +10,7 @@ from decimal import Decimal
 import structlog
 
 from tidegate.alert.evaluate import evaluate, reach_of
+from tidegate.controller.boards import RECORD_EVERY, Boards
 from tidegate.controller.costs import Costs, trailing_hour
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.leader import Leader
@@ -43,6 +44,7 @@ class Jobs:
     decisions: Decisions
     delivery: Delivery
     retention: Retention
+    boards: Boards
 
     def schedule(self, loop: Loop, leader: Leader) -> None:
         """Put them into the loop at the configured intervals; but for the page's log only the leader does them."""
@@ -54,6 +56,7 @@ class Jobs:
         led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
         led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
         led("notify", settings.notify_interval, self.notify)
+        led("figures", RECORD_EVERY, self.boards.record, first_after=settings.tick)
         led("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
         loop.every("changes", settings.tick, self.read_changes)
 
@@ -61,6 +64,7 @@ class Jobs:
         """Bring token usage up to date, then the cost of the trailing hour."""
         now = self.clock.now()
         self.usage.roll_up(now)
+        self.boards.figures.roll_up(now)
         since, until = trailing_hour(now)
         cost = self.costs.between(since, until, self.current.settings.fleet)
         self.state.cost = cost
@@ -92,9 +96,11 @@ class Jobs:
     def drop_old(self) -> None:
         """Forget what is older than the configuration wants to keep."""
         settings = self.current.settings.controller
-        pruned = self.retention.prune(self.clock.now(), settings.retention, settings.history)
-        if pruned.days or pruned.rows:
-            _log.info("old data dropped", days=list(pruned.days), rows=pruned.rows)
+        now = self.clock.now()
+        pruned = self.retention.prune(now, settings.retention, settings.history)
+        days = [*pruned.days, *self.boards.figures.prune(now, settings.history)]
+        if days or pruned.rows:
+            _log.info("old data dropped", days=days, rows=pruned.rows)
 
 
 def _log_turns(changed: Sequence[AlertState], known: Mapping[str, AlertState]) -> None:

@@ -19,6 +19,7 @@ from tidegate.model.leadership import Candidate, Lease
 from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import HostName, HostReading
+from tidegate.model.recent import EngineFigures, GpuFigures
 from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, Pruned, ReplicaRecord
 from tidegate.model.series import SeriesKey
 from tidegate.model.usage import Holding, TokenUsage
@@ -229,6 +230,22 @@ class Usage(Protocol):
 
     def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
         """Buckets with since <= bucket < until, by bucket and pool."""
+        ...
+
+
+class Figures(Protocol):
+    """What boards read: newest figures of engines and GPUs, and rollups of pools."""
+
+    def record(self, engines: Sequence[EngineFigures], gpus: Sequence[GpuFigures]) -> None:
+        """Keep the figures of one moment."""
+        ...
+
+    def roll_up(self, now: datetime) -> int:
+        """Bring the rollups of pools up to date; returns how many of their rows were written."""
+        ...
+
+    def prune(self, now: datetime, history: timedelta) -> Sequence[str]:
+        """Drop what is too old; returns the names of the days that went."""
         ...
 
 

@@ -10,6 +10,7 @@ from tidegate.config.settings import EMBEDDED, Settings
 from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
 from tidegate.controller.candidate import candidate
+from tidegate.controller.boards import Boards
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import Delivery
@@ -120,7 +121,18 @@ def _jobs(store: Store, current: RunningConfig, state: State, costs: Costs, cloc
         f"http://{listen.host}:{listen.port}/",
     )
     delivery = Delivery(store.alerts, webhook, state.counts)
-    return Jobs(clock, current, state, store.usage, costs, store.alerts, store.decisions, delivery, store.retention)
+    return Jobs(
+        clock,
+        current,
+        state,
+        store.usage,
+        costs,
+        store.alerts,
+        store.decisions,
+        delivery,
+        store.retention,
+        Boards(store.figures, state),
+    )
 
 
 def _job(name: str, health: JobHealth) -> JobOverview:

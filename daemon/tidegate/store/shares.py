@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import array
 from tidegate.model.reading import Counter, EngineName, HostName, HostReading, Rank
 from tidegate.model.usage import BUCKET
 from tidegate.store.buckets import COUNTERS, Border, EngineBucket, Tail
+from tidegate.store.figures import mark_usage
 from tidegate.store.layouts import Layouts
 from tidegate.store.samples import counter_readings
 from tidegate.store.schema import report, usage
@@ -76,6 +77,7 @@ class Shares:
             return
         rows = [self._row(bucket, name, share, owners.get(name, "")) for name, share in sorted(shares.items())]
         self._connection.execute(upsert(usage, rows))
+        mark_usage(self._connection, {bucket})
 
     def _row(self, bucket: datetime, name: EngineName, share: EngineBucket, pool: str) -> dict[str, Any]:
         increases = {counter.value: share.increases.get(counter) for counter in COUNTERS}

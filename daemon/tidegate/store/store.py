@@ -7,6 +7,7 @@ from tidegate.store.commands import StoredCommands
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
 from tidegate.store.fence import Fence, NoFence
+from tidegate.store.figures import StoredFigures
 from tidegate.store.history import StoredHistory
 from tidegate.store.hosts import StoredHosts, StoredUsers
 from tidegate.store.layouts import Layouts
@@ -34,4 +35,5 @@ class Store:
         self.usage = StoredUsage(database, layouts, self.fence)
         self.alerts = StoredAlerts(database, self.fence)
         self.commands = StoredCommands(database)
+        self.figures = StoredFigures(database, self.fence, partitions)
         self.retention = StoredRetention(database, self.fence)
