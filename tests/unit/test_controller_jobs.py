@@ -26,8 +26,8 @@ from fakes.store import FakeStore
 from structlog.testing import capture_logs
 
 from tidegate.config.settings import Settings
-from tidegate.controller.costs import trailing_hour
 from tidegate.controller.boards import Boards
+from tidegate.controller.costs import trailing_hour
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.first_token import ensure_operator_token
