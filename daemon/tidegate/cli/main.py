@@ -9,7 +9,22 @@ from typing import Annotated
 import typer
 
 from tidegate import __version__
-from tidegate.cli import agent, config, controller, dashboards, db, db_reader, demo, engine, host, plan, pool, units, user
+from tidegate.cli import (
+    agent,
+    config,
+    controller,
+    dashboards,
+    db,
+    db_reader,
+    demo,
+    engine,
+    host,
+    plan,
+    pool,
+    simulate,
+    units,
+    user,
+)
 from tidegate.runtime.errors import EXIT_CONFIG, ConfigError, TidegateError
 
 app = typer.Typer(
@@ -44,6 +59,7 @@ app.command("agent")(agent.agent)
 app.command("controller")(controller.controller)
 app.command("demo")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("simulate")(simulate.simulate)
 app.add_typer(engine.app, name="engine", help="What Tidegate sees in an engine.")
 app.add_typer(config.app, name="config")
 app.add_typer(host.app, name="host")

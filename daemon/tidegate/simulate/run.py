@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,12 +20,16 @@ _LONGEST_TAIL = 1800.0
 """Seconds for which the requests that came last are waited for."""
 
 
-def run(world: World, planner: Planner, seed: int = 0) -> Outcome:
+Progress = Callable[[float], None]
+"""Told the simulated second after each tick."""
+
+
+def run(world: World, planner: Planner, seed: int = 0, progress: Progress | None = None) -> Outcome:
     """Play a world with a planner; the same arguments give the same outcome.
 
     Raises `BrokenPromise` when an answer breaks an invariant (see `promises.py`).
     """
-    return _Run(world, planner, seed).play()
+    return _Run(world, planner, seed).play(progress or (lambda _: None))
 
 
 @dataclass(slots=True)
@@ -50,7 +55,7 @@ class _Run:
         self._held: Answer | None = None
         self._restarted = 0
 
-    def play(self) -> Outcome:
+    def play(self, progress: Progress) -> Outcome:
         """All ticks, then the tail."""
         tick, now, index = self._planner.tick_seconds, 0.0, 0
         end = self._world.seconds
@@ -59,6 +64,7 @@ class _Run:
             now = min(end, index * tick)
             self._advance(now)
             self._tick(now)
+            progress(now)
         self._advance(end + _LONGEST_TAIL, serving=False)
         return self._outcome(end)
 

@@ -6,33 +6,20 @@ import csv
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
-from typing import TypeVar
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tidegate.simulate.log import BadTrace, Window, finite, is_log, windows_of_log
 from tidegate.simulate.world import Block, Random, Traffic
 
+BLOCK_TOKENS = 512
+"""What one hash of the Mooncake trace stands for."""
 Row = TypeVar("Row")
 Read = TypeVar("Read")
-
-
-class BadTrace(ValueError):  # noqa: N818 - named for what it is
-    """A trace that cannot be played; the message says which line is wrong and what was expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What a windowed trace tells of one stretch of time."""
-
-    at: float
-    rate: float
-    cv: float
-    """Coefficient of variation of the times between arrivals."""
-    prompt: float
-    out: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +27,7 @@ class Trace:
     """A trace as it was recorded, times in seconds from its beginning; one of the two is empty."""
 
     kind: str
-    """`azure`, `mooncake` or `servegen`."""
+    """`azure`, `mooncake`, `servegen`, or `log`: one of ours."""
     requests: Block = field(default_factory=lambda: block_of(()))
     windows: tuple[Window, ...] = ()
 
@@ -48,7 +35,7 @@ class Trace:
     def seconds(self) -> float:
         """How long it is."""
         if self.windows:
-            return self.windows[-1].at + _width(self.windows)
+            return self.windows[-1].at + _widths(self.windows)[-1]
         return float(self.requests.at[-1]) if len(self.requests.at) else 0.0
 
 
@@ -57,14 +44,15 @@ def read_trace(lines: Iterable[str]) -> Trace:
     rest = iter(lines)
     first = next(rest, "").strip()
     if first.startswith("{"):
-        return _read_json_lines(chain([first], rest))
+        lines = chain([first], rest)
+        return Trace("log", windows=windows_of_log(lines)) if is_log(first) else _read_json_lines(lines)
     columns = [name.strip() for name in first.split(",")]
     for needed, read in _READERS:
         if needed <= set(columns):
             return read(csv.DictReader(rest, columns))
     raise BadTrace(
         f"line 1: neither of the known sets of columns ({'; '.join(','.join(sorted(each)) for each, _ in _READERS)}) "
-        f"nor JSON lines with timestamp, input_length, output_length: {first[:80]!r}"
+        f"nor JSON lines with timestamp, input_length, output_length, nor a log of ours: {first[:80]!r}"
     )
 
 
@@ -79,18 +67,30 @@ def _read_azure(rows: Iterable[dict[str, str]]) -> Trace:
 
 def _read_servegen(rows: Iterable[dict[str, str]]) -> Trace:
     names = ("t_s", "rate_rps", "cv", "mean_input_tokens", "mean_output_tokens")
-    windows = tuple(_each(rows, lambda row: Window(*(_finite(row[name]) for name in names))))
+    windows = tuple(_each(rows, lambda row: Window(*(finite(row[name]) for name in names))))
     if not windows:
         raise BadTrace("the trace has no window")
     return Trace("servegen", windows=windows)
 
 
 def _read_json_lines(lines: Iterable[str]) -> Trace:
-    def one(row: dict[str, object]) -> tuple[float, int, int, int]:
-        at, prompt, out = (row[name] for name in ("timestamp", "input_length", "output_length"))
-        return _finite(at) / 1000.0, int(_finite(prompt)), int(_finite(out)), 0
+    blocks: set[object] = set()
+
+    def one(row: dict[str, Any]) -> tuple[float, int, int, int]:
+        at, prompt, out = (finite(row[name]) for name in ("timestamp", "input_length", "output_length"))
+        return at / 1000.0, int(prompt), int(out), min(int(prompt), _hits(row.get("hash_ids", ()), blocks))
 
     return Trace("mooncake", _block(_each((json.loads(line) for line in lines if line.strip()), one)))
+
+
+def _hits(hashes: Iterable[object], seen: set[object]) -> int:
+    """Tokens of the leading blocks that came before in the trace: what a cache without end would have."""
+    tokens, leading = 0, True
+    for each in hashes:
+        leading = leading and each in seen
+        tokens += BLOCK_TOKENS * leading
+        seen.add(each)
+    return tokens
 
 
 _READERS: tuple[tuple[set[str], Callable[[Iterable[dict[str, str]]], Trace]], ...] = (
@@ -112,13 +112,6 @@ def _each(rows: Iterable[Row], read: Callable[[Row], Read]) -> Iterator[Read]:
             raise BadTrace(f"entry {number - 1}: {type(error).__name__}: {error}") from error
 
 
-def _finite(value: object) -> float:
-    number = float(value)  # type: ignore[arg-type]  # what is no number raises, and is reported with its line
-    if not math.isfinite(number) or number < 0:
-        raise ValueError(f"{value} is not a number from 0 upwards")
-    return number
-
-
 def _block(rows: Iterable[tuple[float, int, int, int]]) -> Block:
     ordered = sorted(rows)
     if not ordered:
@@ -133,6 +126,16 @@ def block_of(rows: Sequence[tuple[float, int, int, int]]) -> Block:
     at, *sizes = table.T
     prompt, out, cached = (column.astype(int) for column in sizes)
     return Block(at, prompt, out, cached)
+
+
+def uncached(traffic: Traffic) -> Traffic:
+    """The same requests on engines without a prefix cache."""
+
+    def without(random: Random) -> Iterator[Block]:
+        for block in traffic(random):
+            yield replace(block, cached=np.zeros_like(block.cached))
+
+    return without
 
 
 def overlaid(trace: Trace, times: int, shift: float) -> Traffic:
@@ -163,18 +166,20 @@ def drawn(windows: Sequence[Window], divisor: float, begin: float = 0.0, end: fl
 
     Prompts are log-normal around the window's mean, answers exponential: the trace gives no more than the means.
     """
-    width = _width(windows)
+    widths = _widths(windows)
 
     def traffic(random: Random) -> Iterator[Block]:
-        for window in windows:
+        for window, width in zip(windows, widths, strict=True):
             if begin <= window.at < end:
                 yield _draw(window, window.rate / divisor, width, begin, random)
 
     return traffic
 
 
-def _width(windows: Sequence[Window]) -> float:
-    return windows[1].at - windows[0].at if len(windows) > 1 else 600.0
+def _widths(windows: Sequence[Window]) -> list[float]:
+    """Each window lasts until the next; the last one as long as the one before."""
+    gaps = [after.at - before.at for before, after in pairwise(windows)]
+    return [*gaps, gaps[-1] if gaps else 600.0]
 
 
 def _draw(window: Window, rate: float, width: float, begin: float, random: Random) -> Block:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate.simulate.engine import Calibration
-from tidegate.simulate.traces import Trace, Window, drawn, overlaid, thinned
+from tidegate.simulate.log import Window
+from tidegate.simulate.traces import Trace, drawn, overlaid, thinned, uncached
 from tidegate.simulate.world import Block, Random, Slo, Traffic, World
 
 DAY = 86400.0
@@ -21,15 +22,22 @@ HUGE_MODEL = Calibration(0.030, 240e-6, 0.25e-3, 60e-9, 2e-9, 512, 128, 700_000)
 """A 405B model on eight GPUs: prompts are slow."""
 
 
-def of_trace(trace: Trace, days: tuple[float, float] | None = None) -> World:
-    """A trace scaled so that 2 to 12 replicas of a 70B model are needed; `days` cuts a long one."""
+def of_trace(trace: Trace, days: tuple[float, float] | None = None, *, prefix_cache: bool = False) -> World:
+    """A trace scaled so that 2 to 12 replicas of a 70B model are needed; `days` cuts a long one.
+
+    A log of ours is played at its own rate. With `prefix_cache` the hits that a trace tells of need no computing.
+    """
     if trace.kind == "azure":
         return World("azure", overlaid(trace, 4, 7.0), trace.seconds + TAIL, initial=8)
     if trace.kind == "mooncake":
-        return World("mooncake", thinned(trace, 4, 5), trace.seconds + TAIL, Slo(6.0, 0.100, 3.0), initial=8)
+        traffic = thinned(trace, 4, 5)
+        traffic = traffic if prefix_cache else uncached(traffic)
+        return World("mooncake", traffic, trace.seconds + TAIL, Slo(6.0, 0.100, 3.0), initial=8)
     begin, end = (day * DAY for day in days) if days else (0.0, trace.seconds)
-    name = f"m-large-{begin / DAY:g}-{end / DAY:g}" if days else "m-large"
-    return World(name, drawn(trace.windows, 9.5, begin, end), end - begin, initial=6)
+    end = min(end, trace.seconds)
+    name, divisor = ("m-large", 9.5) if trace.kind == "servegen" else ("log", 1.0)
+    name = f"{name} days {begin / DAY:g} to {end / DAY:g}" if days else name
+    return World(name, drawn(trace.windows, divisor, begin, end), end - begin, initial=6)
 
 
 @dataclass(frozen=True, slots=True)
