@@ -9,20 +9,23 @@ from decimal import Decimal
 from fakes.controller_world import BASE, BURST, CHAT, H1, H2, fleet_policy, record
 
 from tidegate.model.alert import AlertPhase, AlertState
+from tidegate.model.command import Command, CommandKind, Order
 from tidegate.model.decision import Decision, Limit, UsedSignal
-from tidegate.model.fleet import Idle, PoolName, ReplicaId, ReplicaState, Value, Want
+from tidegate.model.fleet import FailureClass, Idle, PoolName, ReplicaId, ReplicaState, Value, Want
 from tidegate.model.leadership import Leadership, Part
+from tidegate.model.memory import BackOff, Pending
 from tidegate.model.money import CostState
 from tidegate.model.overview import (
     CostOverview,
     CostsOverview,
     HostOverview,
     JobOverview,
+    Learned,
     Overview,
     PoolOverview,
     Tally,
 )
-from tidegate.model.policy import Mode
+from tidegate.model.policy import Mode, PolicyName
 from tidegate.model.reading import Gap, HostName, Missing
 from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
 
@@ -44,6 +47,10 @@ def overview(now: datetime) -> Overview:
         pools=(_base(now), _burst(now)),
         replicas=_replicas(now),
         hosts=_hosts(now),
+        commands=(
+            Command(5, Order(CommandKind.PAUSE_IN, "ann", BURST, until=now + timedelta(hours=2)), now),
+            Command(6, Order(CommandKind.BOUNDS, "<i>bob</i>", BURST, maximum=4), now),
+        ),
         decisions=(
             DecisionRecord(41, _decision(BURST, now - timedelta(minutes=2), current=1, target=3)),
             DecisionRecord(12, _decision(BURST, now - timedelta(hours=3), current=2, target=1)),
@@ -110,7 +117,17 @@ def _burst(now: datetime) -> PoolOverview:
         reason=f"{SEEN}; burst grows from 2 to 3 (the cooldown of the last change, until 12:01:30 UTC; missing data "
         "never scales in).",
     )
-    return PoolOverview(fleet_policy().pools[BURST], figures, gaps, decision)
+    learned = Learned(
+        start_seconds=243.0,
+        starts=7,
+        drain_seconds=41.0,
+        requests_per_second=3.25,
+        back_offs={
+            "spot": BackOff(now + timedelta(minutes=4), 2, FailureClass.SOLD_OUT, "burst-9 failed: <b>none</b> left")
+        },
+        pending=(Pending(ReplicaId("burst-3"), "start", now - timedelta(seconds=9), now + timedelta(minutes=9)),),
+    )
+    return PoolOverview(fleet_policy().pools[BURST], figures, gaps, decision, PolicyName.SLO, learned)
 
 
 def _decision(

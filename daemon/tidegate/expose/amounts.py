@@ -14,7 +14,7 @@ def figure_text(name: str, value: float, currency: str) -> str:
     """A figure with its unit: a share in percent, a time in ms or s, a rate with thousands, money with its currency."""
     if name in _SHARES:
         return f"{value:.1%}"
-    if name.endswith("_seconds"):
+    if name.endswith(("_seconds", "_p95")):
         return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
     if name == "cost_per_million_tokens":
         return f"{value:.3f} {currency}"

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tidegate.expose.amounts import ago, clock_text, count_text, figure_text, money_text, span_text
 from tidegate.expose.chinese import chinese
+from tidegate.expose.explain_rows import explain_rows
 from tidegate.expose.headline import tiles
 from tidegate.expose.words import LANGUAGES, Words
 from tidegate.model.decision import UsedSignal
@@ -91,6 +92,7 @@ def render(
         bound=bound,
         boxes=boxes,
         cost_rows=cost_rows(overview, words),
+        explain=lambda pool: explain_rows(pool, overview, now, words),
         signal=lambda used: signal_text(used, words),
         states=lambda pool: state_counts(pool, overview, words),
     )
