@@ -28,6 +28,7 @@ from tidegate.model.overview import (
 from tidegate.model.policy import Mode, PolicyName
 from tidegate.model.reading import Gap, HostName, Missing
 from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
+from tidegate.model.scrape import SourceState
 
 SEEN = "chat has 46 requests in flight on 2 ready replicas (1 silent: stale; taken as at target) and needs 5 at 10 each"
 HOSTILE = "46 requests in flight at 10 a replica need 5 replicas; <b>2</b> are there."
@@ -63,12 +64,13 @@ def overview(now: datetime) -> Overview:
             JobOverview("notify", now - timedelta(minutes=9), 3600, 5, 4, 0.2, "channel ops answered 503"),
         ),
         tally=Tally(
-            reports={"stored": 2400, "duplicate": 3},
+            reports={"stored": 2400, "duplicate": 3, "left_out": 7},
             decisions={BASE: 1200, BURST: 1200},
             actions={("start", "applied"): 4, ("drain", "applied"): 2},
             notices={("ops", "delivered"): 1, ("ops", "retried"): 4},
             cut_requests=1,
         ),
+        source=SourceState(hosts=2, dropped={"not_finite": 3}),
         config_loaded_at=now - timedelta(hours=5),
     )
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from tidegate.expose.agent_metrics import AgentCollector
-from tidegate.expose.exposition import render
 from tidegate.model.scrape import SampleSeries
 from tidegate.model.snapshot import AgentSnapshot
 
@@ -23,11 +20,10 @@ def scraped(
     """Every series of these scrapes (when, and of what), with its labels as Prometheus would store them."""
     found: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
     for at, snapshot in snapshots:
-        body, _ = render(AgentCollector(lambda shown=snapshot: shown))  # type: ignore[misc]
-        for family in text_string_to_metric_families(body.decode()):
+        for family in AgentCollector(lambda shown=snapshot: shown).collect():  # type: ignore[misc]
             for sample in family.samples:
                 labels = stored(sample.name, sample.labels, target, honor_labels=honor_labels)
-                found.setdefault(tuple(sorted(labels.items())), []).append((at, sample.value))
+                found.setdefault(tuple(sorted(labels.items())), []).append((at, float(sample.value)))
     return [SampleSeries(dict(labels), points) for labels, points in found.items()]
 
 

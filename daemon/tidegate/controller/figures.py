@@ -109,7 +109,8 @@ def _cost(cost: Decimal | Missing) -> Number:
 def _engine(record: ReplicaRecord, view: HostView) -> _Engine:
     seen = view.engine(record)
     if not view.heard or not seen.readings:
-        return _Engine(record.gpu_count, EngineView((), Missing(Gap.STALE), Gap.STALE), Missing(Gap.STALE))
+        why = view.silence if view.heard and not view.readings else Gap.STALE
+        return _Engine(record.gpu_count, EngineView((), Missing(why), why), Missing(why))
     return _Engine(record.gpu_count, seen, gpu_mean(view.readings, gpu_indices(record, view)))
 
 

@@ -47,6 +47,8 @@ class HostView:
     state: HostState
     readings: Sequence[HostReading] = ()
     """Of the view window, oldest first."""
+    silence: Gap = Gap.STALE
+    """Why there is no newer reading, when there is none."""
     confirmed: bool = False
     """True when the host has taken in everything that is wanted of it now."""
     replicas: Mapping[str, ReplicaStatus] = field(default_factory=dict)
@@ -84,6 +86,8 @@ class Sources:
     """Every replica that is not stopped."""
     wanted: Mapping[HostName, tuple[int, int]] = field(default_factory=dict)
     """(epoch, revision) of what is wanted of each host now."""
+    silent: Mapping[HostName, Gap] = field(default_factory=dict, kw_only=True)
+    """Why there is nothing new of a host, where the source of readings says so."""
     commands: Sequence[Command] = ()
     """Operators' commands in force."""
     asked: Sequence[ExternalWish] = ()
@@ -104,6 +108,7 @@ def _view(record: HostRecord, sources: Sources, freshness: Freshness, now: datet
         heard=heard and record.last_seen is not None and now - record.last_seen <= freshness.stale_after,
         state=state,
         readings=readings,
+        silence=sources.silent.get(record.name, Gap.STALE if readings else Gap.NOT_REPORTED),
         confirmed=wanted is not None and (state.desired_epoch, state.desired_revision) >= wanted,
         replicas={status.replica_id: status for status in state.replicas},
         engines=_engine_views(readings),

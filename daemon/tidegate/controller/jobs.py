@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import structlog
@@ -27,6 +27,7 @@ from tidegate.runtime.loop import Loop
 _log = structlog.get_logger()
 
 SHOWN_CHANGES = 20
+_POLLS_A_TICK = 2
 PRUNE_EVERY = timedelta(hours=1)
 _SAID = frozenset({AlertPhase.FIRING, AlertPhase.RESOLVED})
 
@@ -45,6 +46,8 @@ class Jobs:
     delivery: Delivery
     retention: Retention
     boards: Boards
+    poll: Callable[[datetime], None] | None = None
+    """Asks the source of samples, where it has to be asked."""
 
     def schedule(self, loop: Loop, leader: Leader) -> None:
         """Put them into the loop at the configured intervals; but for the page's log only the leader does them."""
@@ -53,12 +56,19 @@ class Jobs:
         def led(name: str, interval: timedelta, job: Callable[[], None], first_after: timedelta = timedelta()) -> None:
             loop.every(name, interval, leader.led(job), first_after, only_if=leader.leads)
 
+        if self.poll is not None:
+            led("samples", settings.tick / _POLLS_A_TICK, self.read_samples)
         led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
         led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
         led("notify", settings.notify_interval, self.notify)
         led("figures", RECORD_EVERY, self.boards.record, first_after=settings.tick)
         led("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
         loop.every("changes", settings.tick, self.read_changes)
+
+    def read_samples(self) -> None:
+        """Ask for the recent past, so that the next tick finds it."""
+        if self.poll is not None:
+            self.poll(self.clock.now())
 
     def roll_up(self) -> None:
         """Bring token usage up to date, then the cost of the trailing hour."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tidegate.controller.ports import Usage
 from tidegate.controller.source_ports import Buckets, Samples, Words
@@ -49,9 +50,16 @@ class MeasuredUsage:
         return self._stored.between(since, until)
 
     def _begin(self, now: datetime) -> datetime:
-        newest = self._buckets.newest()
-        earliest = bucket_of(now - FIRST_LOOK)
-        return earliest if newest is None else max(earliest, newest - BUCKET)
+        """Where to go on: after what is stored, or at the first sample that there is."""
+        oldest, newest = bucket_of(now - FIRST_LOOK), self._buckets.newest()
+        if newest is not None:
+            return min(bucket_of(now), max(oldest, newest - BUCKET))
+        days = f"{FIRST_LOOK.days}d"
+        for series in self._samples.instant(self._words.earliest(days), now).series:
+            for _, seconds in series.points:
+                if math.isfinite(seconds) and oldest.timestamp() < seconds < now.timestamp():
+                    return bucket_of(datetime.fromtimestamp(seconds, UTC)) - BUCKET
+        return bucket_of(now)
 
     def _look_again(self, now: datetime) -> int:
         if self._next is None or self._next < bucket_of(now) - 2 * BUCKET:

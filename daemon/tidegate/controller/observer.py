@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tidegate.controller.head import Head
 from tidegate.controller.hostview import Freshness, Sources
-from tidegate.controller.ports import Commands, Decisions, Hosts, Replicas
+from tidegate.controller.ports import Commands, Decisions, Hosts, Recent, Replicas
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory
+from tidegate.model.reading import Gap, HostName
 from tidegate.wire import HostRecord
 
 Follow = Callable[[Sequence[HostRecord], datetime], None]
@@ -20,7 +20,7 @@ Follow = Callable[[Sequence[HostRecord], datetime], None]
 class Observer:
     """Reads; never writes and never thinks."""
 
-    head: Head
+    recent: Recent
     hosts: Hosts
     replicas: Replicas
     decisions: Decisions
@@ -29,6 +29,8 @@ class Observer:
     began_at: Callable[[], datetime]
     """When this controller began to lead."""
     commands: Commands
+    silent: Callable[[], Mapping[HostName, Gap]] = dict
+    """Why there is nothing new of a host, where the source of readings says so."""
 
     def sources(self, freshness: Freshness, now: datetime) -> Sources:
         """What every host said last, its readings of the window, and every replica that is not stopped."""
@@ -36,9 +38,9 @@ class Observer:
         records, wanted = self.replicas.load(), self.replicas.positions()
         hosts = self.hosts.all()
         self.follow(hosts, now)
-        readings = self.head.since(now - freshness.view_window, now)
+        readings = self.recent.since(now - freshness.view_window, now)
         commands, asked = self.commands.standing(now), self.commands.asked()
-        return Sources(hosts, readings, records, wanted, commands, asked)
+        return Sources(hosts, readings, records, wanted, commands, asked, silent=self.silent())
 
     def memory(self) -> Memory:
         """What the last tick that was settled remembered, safe to act on after a crash in the middle of a later one."""

@@ -40,7 +40,7 @@ def replica_signals(
     if view is None or not view.heard:
         return dict.fromkeys(SignalName, Missing(Gap.STALE))
     if not view.readings or now - view.readings[-1].at > freshness.stale_after:
-        return dict.fromkeys(SignalName, Missing(Gap.STALE if view.readings else Gap.NOT_REPORTED))
+        return dict.fromkeys(SignalName, Missing(view.silence))
     age = max(timedelta(), now - view.readings[-1].at)
     signals: dict[SignalName, Signal] = dict(_engine_signals(view.engine(record), age))
     signals[SignalName.GPU_UTILIZATION] = _signal(gpu_mean(view.readings, gpu_indices(record, view)), age)

@@ -42,6 +42,10 @@ class Words(Protocol):
         """The selector that token usage is made of."""
         ...
 
+    def earliest(self, span: str) -> str:
+        """An expression for when the first sample of an agent within `span` was taken, in unix seconds."""
+        ...
+
     def targets(self, span: str) -> tuple[str, str]:
         """Two expressions: which targets were agents within the span (such as 1h), and which of them answer."""
         ...

@@ -9,8 +9,8 @@ from tidegate import __version__
 from tidegate.config.settings import EMBEDDED, Settings
 from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
-from tidegate.controller.candidate import candidate
 from tidegate.controller.boards import Boards
+from tidegate.controller.candidate import candidate
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import Delivery
@@ -27,6 +27,7 @@ from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.service import Controller, serve
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
+from tidegate.controller.wiring_source import MetricSource, metric_source
 from tidegate.controller.wishes import Wishes
 from tidegate.decide.plan import plan
 from tidegate.expose.controller_pages import ControllerPages
@@ -81,12 +82,22 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     loop, bell = Loop(clock), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
     wishes = Wishes(store.replicas, bell.ring, lambda: leader.view().epoch)
-    intake = Intake(store.reports, store.hosts, wishes, head, state)
-    follow = RecentPast(head, store.reports, intake.heard, leader.began_at)
-    observer = Observer(head, store.hosts, store.replicas, store.decisions, follow, leader.began_at, store.commands)
+    source = metric_source(current, store, state, head)
+    intake = Intake(source.reports, store.hosts, wishes, head, state)
+    follow = RecentPast(head, source.reports, intake.heard, leader.began_at)
+    observer = Observer(
+        source.recent,
+        store.hosts,
+        store.replicas,
+        store.decisions,
+        follow,
+        leader.began_at,
+        store.commands,
+        silent=source.silent,
+    )
     actor = Actor(store.replicas, wishes.changed)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
-    costs = Costs(store.usage, store.replicas)
+    costs = Costs(source.usage, store.replicas)
     longest = longest_silence(settings.controller.tick, clock)
 
     def ready() -> tuple[bool, str]:
@@ -105,16 +116,18 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
         store.decisions,
         costs,
         ready,
-        Queries(store.histories),
+        Queries(source.histories),
         store.commands,
     )
     listen = settings.controller.listen
     server = HttpServer(build_app(api, ControllerPages(clock, ready), bell), listen.host, listen.port, "controller")
-    jobs = _jobs(store, current, state, costs, clock)
+    jobs = _jobs(store, source, current, state, costs, clock)
     return Controller(clock, current, state, leader, wishes, tick, jobs, loop, server, end_polls=bell.close)
 
 
-def _jobs(store: Store, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:
+def _jobs(
+    store: Store, source: MetricSource, current: RunningConfig, state: State, costs: Costs, clock: Clock
+) -> Jobs:
     listen = current.settings.controller.listen
     webhook = Webhook(
         lambda: {channel.name: channel for channel in current.settings.channels},
@@ -125,13 +138,14 @@ def _jobs(store: Store, current: RunningConfig, state: State, costs: Costs, cloc
         clock,
         current,
         state,
-        store.usage,
+        source.usage,
         costs,
         store.alerts,
         store.decisions,
         delivery,
         store.retention,
         Boards(store.figures, state),
+        source.poll,
     )
 
 

@@ -16,6 +16,7 @@ from tidegate.model.leadership import Part
 from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Overview, PoolOverview, Tally
 from tidegate.model.policy import Mode
 from tidegate.model.records import PoolFigures
+from tidegate.model.scrape import SourceState
 
 _TICK = "tick"
 
@@ -35,6 +36,7 @@ class ControllerCollector:
         out = Exposition(Role.CONTROLLER)
         _add_self(out, self._overview)
         _add_tally(out, self._overview.tally)
+        _add_source(out, self._overview.source)
         for job in self._overview.jobs:
             _add_job(out, job)
         for rule, number in sorted(_firing(self._overview).items()):
@@ -69,6 +71,13 @@ def _add_tally(out: Exposition, tally: Tally) -> None:
         out.add("tidegate_actions_total", {"kind": kind, "outcome": outcome}, float(number))
     for (channel, result), number in sorted(tally.notices.items()):
         out.add("tidegate_notifications_total", {"channel": channel, "result": result}, float(number))
+
+
+def _add_source(out: Exposition, source: SourceState | None) -> None:
+    if source is not None:
+        out.add("tidegate_source_hosts", {}, float(source.hosts))
+        for reason, number in sorted(source.dropped.items()):
+            out.add("tidegate_source_samples_dropped", {"reason": reason}, float(number))
 
 
 def _add_job(out: Exposition, job: JobOverview) -> None:

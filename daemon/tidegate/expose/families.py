@@ -88,8 +88,8 @@ _CONTROL = (
     _k("leader_epoch", "The number of the term that runs, with the address of the controller that leads.", "leader"),
     _n("decisions", "Decisions written, one for each pool and tick.", "pool"),
     _n("actions", "Actions carried out; outcome is applied or failed.", "kind", "outcome"),
-    _n("reports", "Reports by fate: stored, duplicate, malformed, unauthorized, too_large, failed.",
-       "result"),
+    _n("reports", "Reports by fate: stored, duplicate, left_out (a Prometheus is the source), malformed, "
+       "unauthorized, too_large, failed.", "result"),
     _n("ticks", "Ticks by result: ok or failed.", "result"),
     _k("tick_duration_seconds", "How long the last tick took."),
     _k("tick_last_success_timestamp_seconds", "When a tick last went through."),
@@ -99,6 +99,9 @@ _CONTROL = (
     _k("job_duration_seconds", "How long each job's last run took.", "job"),
     _k("host_last_seen_age_seconds", "How long ago each enrolled host last reported.", "host"),
     _k("host_up", "1 when the host reported lately enough to be believed, else 0.", "host"),
+    _k("source_hosts", "Hosts of which the Prometheus that is read has readings; absent where agents report instead."),
+    _k("source_samples_dropped", "Samples of its last answer that became no figure: not_finite, conflicting or "
+       "malformed.", "reason"),
     _k("alerts_firing", "Alerts that fire, for each rule.", "rule"),
     _n("notifications", "Notices by channel and result: delivered, retried, given_up.", "channel", "result"),
 )  # fmt: skip

@@ -82,6 +82,10 @@ class ScrapeWords:
         """The selector that token usage is made of."""
         return usage_selector(self._place().matchers)
 
+    def earliest(self, span: str) -> str:
+        """An expression for when the first sample of an agent within `span` was taken, in unix seconds."""
+        return f"min(min_over_time(timestamp({selector([AGENT_INFO], self._place().matchers)})[{span}:5m]))"
+
     def targets(self, span: str) -> tuple[str, str]:
         """The expressions for which targets are agents, and which of them answer."""
         return target_queries(self._place().matchers, span)
