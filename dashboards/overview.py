@@ -9,20 +9,24 @@ GREEN, AMBER, RED = "green", "orange", "red"
 # `= ANY(ARRAY[...])` and not IN: it stays valid SQL when no pool is chosen.
 POOLS = "pool = ANY(ARRAY[$pool]::text[])"
 IN_RANGE = f"$__timeFilter(at) AND {POOLS}"
+# Ticks while they can be told apart on the screen, then five minutes, then hours: see docs/schema.md.
+RESOLUTION = (
+    "resolution = CASE WHEN $__interval_ms < 300000 THEN 0 WHEN $__interval_ms < 3600000 THEN 300 ELSE 3600 END"
+)
+USED = f"resolution = CASE WHEN $__interval_ms < 3600000 THEN 300 ELSE 3600 END AND $__timeFilter(bucket) AND {POOLS}"
+FIGURES = f"FROM v_pool_history WHERE {RESOLUTION} AND {IN_RANGE}"
 
 
 def _latest(column: str, aggregate: str) -> str:
     """One number a tick over the chosen pools, as a series for the sparkline."""
-    return (
-        f'SELECT at AS "time", {aggregate} AS "{column}" FROM v_pool_figures WHERE {IN_RANGE} GROUP BY at ORDER BY at'
-    )
+    return f'SELECT at AS "time", {aggregate} AS "{column}" {FIGURES} GROUP BY at ORDER BY at'
 
 
 def _by_pool(column: str) -> str:
     """One series a pool, averaged per interval."""
     return (
         f"SELECT $__timeGroupAlias(at, $__interval), pool AS metric, avg({column}) AS value "
-        f"FROM v_pool_figures WHERE {IN_RANGE} GROUP BY 1, 2 ORDER BY 1"
+        f"{FIGURES} GROUP BY 1, 2 ORDER BY 1"
     )
 
 
@@ -30,7 +34,7 @@ TILES = (
     Panel(
         "stat",
         "Replicas ready",
-        "Replicas whose engine answers, over the chosen pools (v_pool_figures.ready).",
+        "Replicas whose engine answers, over the chosen pools (v_pool_history.ready).",
         _latest("ready", "sum(ready)"),
         width=4,
         height=4,
@@ -38,7 +42,7 @@ TILES = (
     Panel(
         "stat",
         "Queue depth",
-        "Requests that wait in the engines (v_pool_figures.queue_depth); no data while no replica says.",
+        "Requests that wait in the engines (v_pool_history.queue_depth); no data while no replica says.",
         _latest("queue", "sum(queue_depth)"),
         width=4,
         height=4,
@@ -47,9 +51,10 @@ TILES = (
     Panel(
         "stat",
         "KV cache hit rate",
-        "Share of looked-up prompt tokens found in the KV cache: a sum over a sum, from v_usage (five-minute buckets).",
+        "Share of looked-up prompt tokens found in the KV cache: a sum over a sum, "
+        "from v_usage_history (five minutes or an hour).",
         'SELECT bucket AS "time", sum(cache_hits) / NULLIF(sum(cache_queries), 0) AS "hit rate" '
-        f"FROM v_usage WHERE $__timeFilter(bucket) AND {POOLS} GROUP BY bucket ORDER BY bucket",
+        f"FROM v_usage_history WHERE {USED} GROUP BY bucket ORDER BY bucket",
         unit="percentunit",
         decimals=1,
         maximum=1,
@@ -60,7 +65,7 @@ TILES = (
     Panel(
         "stat",
         "Tokens per GPU per second",
-        "Prompt and generated tokens a second over the GPUs of ready replicas (v_pool_figures).",
+        "Prompt and generated tokens a second over the GPUs of ready replicas (v_pool_history).",
         _latest(
             "tokens/GPU/s",
             "sum(prompt_tokens_per_second + generation_tokens_per_second) / NULLIF(sum(gpus), 0)",
@@ -73,7 +78,7 @@ TILES = (
         "stat",
         "Cost per million tokens (estimated)",
         "Price per GPU hour times GPU hours held, over tokens, trailing hour, dearest pool "
-        "(v_pool_figures.cost_per_million_tokens). An estimate: no bill was read.",
+        "(v_pool_history.cost_per_million_tokens). An estimate: no bill was read.",
         _latest("cost", "max(cost_per_million_tokens)"),
         decimals=2,
         width=4,
@@ -82,7 +87,7 @@ TILES = (
     Panel(
         "stat",
         "TTFT p95, slowest pool",
-        "95th percentile of the time to first token over the tick's window (v_pool_figures.ttft_p95_seconds).",
+        "95th percentile of the time to first token over the tick's window (v_pool_history.ttft_p95_seconds).",
         _latest("ttft", "max(ttft_p95_seconds)"),
         unit="s",
         decimals=2,
@@ -96,24 +101,24 @@ SERIES = (
     Panel(
         "timeseries",
         "Replicas by pool: ready and target",
-        "What each pool has and what it should have (v_pool_figures.ready, .target).",
+        "What each pool has and what it should have (v_pool_history.ready, .target).",
         f"SELECT $__timeGroupAlias(at, $__interval), pool || ' ' || kind AS metric, max(value) AS value "
-        f"FROM (SELECT at, pool, 'ready' AS kind, ready AS value FROM v_pool_figures WHERE {IN_RANGE} "
-        f"UNION ALL SELECT at, pool, 'target', target FROM v_pool_figures WHERE {IN_RANGE}) AS both_kinds "
+        f"FROM (SELECT at, pool, 'ready' AS kind, ready_max AS value {FIGURES} "
+        f"UNION ALL SELECT at, pool, 'target', target_max {FIGURES}) AS both_kinds "
         "GROUP BY 1, 2 ORDER BY 1",
     ),
     Panel(
         "timeseries",
         "Queue depth by pool",
-        "Requests that wait in the engines (v_pool_figures.queue_depth).",
+        "Requests that wait in the engines (v_pool_history.queue_depth).",
         _by_pool("queue_depth"),
     ),
     Panel(
         "timeseries",
         "KV cache hit rate by pool",
-        "Sum of hits over sum of looked-up tokens per five-minute bucket (v_usage).",
+        "Sum of hits over sum of looked-up tokens per five minutes or hour (v_usage_history).",
         'SELECT bucket AS "time", pool AS metric, sum(cache_hits) / NULLIF(sum(cache_queries), 0) AS value '
-        f"FROM v_usage WHERE $__timeFilter(bucket) AND {POOLS} GROUP BY bucket, pool ORDER BY bucket",
+        f"FROM v_usage_history WHERE {USED} GROUP BY bucket, pool ORDER BY bucket",
         unit="percentunit",
         maximum=1,
         no_value="no traffic",
@@ -121,13 +126,13 @@ SERIES = (
     Panel(
         "timeseries",
         "Tokens per GPU per second by pool",
-        "Prompt and generated tokens a second over the GPUs of ready replicas (v_pool_figures).",
+        "Prompt and generated tokens a second over the GPUs of ready replicas (v_pool_history).",
         _by_pool("tokens_per_gpu_per_second"),
     ),
     Panel(
         "timeseries",
         "TTFT p95 by pool",
-        "95th percentile of the time to first token over the tick's window (v_pool_figures.ttft_p95_seconds).",
+        "95th percentile of the time to first token over the tick's window (v_pool_history.ttft_p95_seconds).",
         _by_pool("ttft_p95_seconds"),
         unit="s",
         no_value="no traffic",
@@ -136,7 +141,7 @@ SERIES = (
         "timeseries",
         "GPU utilisation by pool",
         "Mean over the GPUs of ready replicas. It says that a kernel ran, not how much work was done "
-        "(v_pool_figures.gpu_utilization).",
+        "(v_pool_history.gpu_utilization).",
         _by_pool("gpu_utilization"),
         unit="percentunit",
         maximum=1,
@@ -145,15 +150,15 @@ SERIES = (
         "timeseries",
         "Cost per million tokens by pool (estimated)",
         "Trailing hour, in the configured currency; an estimate from the price per GPU hour "
-        "(v_pool_figures.cost_per_million_tokens).",
+        "(v_pool_history.cost_per_million_tokens).",
         _by_pool("cost_per_million_tokens"),
     ),
     Panel(
         "table",
         "Decisions that changed something",
-        "The newest first, with the reason and the limits that bound it (v_decisions).",
-        "SELECT at, pool, current, wanted, target, reason, limits, mode FROM v_decisions "
-        f"WHERE {IN_RANGE} AND acted ORDER BY at DESC LIMIT 100",
+        "The newest first, with the reason and the limits that bound it (v_changes).",
+        "SELECT at, pool, current, wanted, target, reason, limits, mode FROM v_changes "
+        f"WHERE {IN_RANGE} ORDER BY at DESC LIMIT 100",
         no_value="no change in this time",
     ),
 )
@@ -206,7 +211,7 @@ def _pool_variable() -> Json:
         "label": "Pool",
         "type": "query",
         "datasource": DATASOURCE,
-        "query": "SELECT DISTINCT pool FROM v_pool_figures ORDER BY pool",
+        "query": "SELECT DISTINCT pool FROM v_pool_history WHERE resolution = 3600 ORDER BY pool",
         "refresh": 2,
         "multi": True,
         "includeAll": True,
@@ -224,7 +229,7 @@ def _scale_events() -> Json:
             "refId": "Anno",
             "format": "table",
             "rawQuery": True,
-            "rawSql": 'SELECT at AS "time", reason AS text, pool AS tags FROM v_decisions '
-            f"WHERE {IN_RANGE} AND acted ORDER BY at",
+            "rawSql": 'SELECT at AS "time", reason AS text, pool AS tags FROM v_changes '
+            f"WHERE {IN_RANGE} ORDER BY at LIMIT 1000",
         },
     }

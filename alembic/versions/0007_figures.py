@@ -214,7 +214,21 @@ def series_at(table: str, width: str) -> str:
     """
 
 
+# From the few actions to their decisions, and not from every decision to its actions as v_decisions goes.
+CHANGES = """
+    SELECT d.at, d.id, d.pool, d.current, d.ready, d.starting, d.leaving, d.wanted, d.target, d.mode, d.reason,
+           array_to_string(d.limits, ', ') AS limits, d.signals, d.may_change_at, done.actions
+    FROM (
+        SELECT pool, at,
+               string_agg(kind || ' ' || replica || coalesce(' (' || outcome || ')', ''), ', ' ORDER BY id) AS actions
+        FROM action
+        GROUP BY pool, at
+    ) done
+    JOIN decision d ON d.pool = done.pool AND d.at = done.at
+"""
+
 VIEWS = {
+    "v_changes": CHANGES,
     "v_pool_history": POOL_HISTORY,
     "v_usage_1h": usage_at(3600),
     "v_usage_history": USAGE_HISTORY,

@@ -17,6 +17,7 @@ def quoted(values: Sequence[str]) -> str:
 def expand(sql: str, since: datetime, until: datetime, pools: Sequence[str], interval: timedelta) -> str:
     """The SQL that reaches the database; raises KeyError on a macro that Grafana does not know."""
     text = sql.replace("${pool}", quoted(pools)).replace("$pool", quoted(pools))
+    text = text.replace("$__interval_ms", str(int(interval.total_seconds() * 1000)))
     text = text.replace("$__interval", f"{int(interval.total_seconds())}s")
     start, end = (f"'{moment.strftime('%Y-%m-%dT%H:%M:%SZ')}'" for moment in (since, until))
 

@@ -28,10 +28,13 @@ from tidegate.model.records import PoolFigures
 from tidegate.store.database import open_database
 from tidegate.store.decisions import StoredDecisions
 from tidegate.store.fence import NoFence
+from tidegate.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = sorted((ROOT / "dashboards" / "boards").glob("*.json"))
 POOL_SHAPES = [["base"], ["base", "burst"], ["it's"], []]
+INTERVALS = [timedelta(minutes=1), timedelta(minutes=5), timedelta(hours=1)]
+"""One for each resolution."""
 UNITS = {"none", "s", "percentunit"}
 
 
@@ -101,7 +104,9 @@ def seeded(module_dsn: str) -> Iterator[psycopg.Connection[Any]]:
             "1000, 600, 200, 1000, 600, false FROM generate_series(0, 60) AS n",
             [now],
         )
+        connection.execute("INSERT INTO usage_mark SELECT DISTINCT bucket FROM usage")
         connection.commit()
+        Store(database).figures.roll_up(now)
         connection.autocommit = True
         yield connection
     database.close()
@@ -115,12 +120,13 @@ def test_the_checked_in_boards_are_what_the_generator_writes() -> None:
     assert (run.returncode, run.stdout) == (0, "")
 
 
+@pytest.mark.parametrize("interval", INTERVALS, ids=str)
 @pytest.mark.parametrize("panel", panels())
 def test_a_panel_s_query_answers_with_a_figure_in_its_unit_s_range(
-    panel: dict[str, Any], seeded: psycopg.Connection[Any]
+    panel: dict[str, Any], interval: timedelta, seeded: psycopg.Connection[Any]
 ) -> None:
     (target,) = panel["targets"]
-    sql = expand(target["rawSql"], NOW - timedelta(hours=6), NOW, ["base", "burst"], timedelta(minutes=5))
+    sql = expand(target["rawSql"], NOW - timedelta(hours=6), NOW, ["base", "burst"], interval)
     cursor = seeded.execute(sql.encode())
     columns = [column.name for column in cursor.description or ()]
     rows = cursor.fetchall()
