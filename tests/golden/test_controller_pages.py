@@ -68,7 +68,7 @@ def test_every_figure_has_a_value_or_a_reason_and_cost_is_marked_estimated() -> 
     """Nothing is blank, nothing that is missing is zero."""
     page = {path.name: text for path, text in GOLDEN}["status.en.html"]
 
-    assert page.count("<dt>") == page.count("<dd") == 24
+    assert page.count("<dt>") == page.count("<dd") == 34
     assert "missing: no traffic" in page
     assert '≤ 0.028 USD <small class="dim">estimated, last hour</small>' in page
     assert "1 of 2 replicas missing (stale)" in page
