@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -18,6 +18,7 @@ from tidegate.link.messages import (
     UserCommand,
 )
 from tidegate.link.pool_messages import DoneShape, ExplanationShape
+from tidegate.link.query_messages import HistoryShape, QueryForm
 from tidegate.runtime.errors import Permanent, Transient
 from tidegate.runtime.loopback import is_loopback
 
@@ -77,6 +78,11 @@ class CommandClient:
     def wish(self, service: str, command: BaseModel) -> str:
         """Say how many replicas of a service are wished for; what was done, in words."""
         return _read(DoneShape, self._call("POST", f"/v1/services/{quote(service, safe='')}/wish", command)).done
+
+    def history(self, form: QueryForm) -> HistoryShape:
+        """The past of the series asked for."""
+        asked = form.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        return _read(HistoryShape, self._call("GET", f"/v1/query?{urlencode(asked, doseq=True)}"))
 
     def _call(self, method: str, path: str, command: BaseModel | None = None) -> httpx.Response:
         headers = {"Content-Type": "application/json"} | (self._authorization() if command else {})

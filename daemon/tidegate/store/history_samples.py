@@ -100,6 +100,7 @@ def _from_reports(
         lines, places = chosen[layout]
         if len(lines):
             values[lines, column] = columns(packed, places)
+    values[np.isinf(values)] = np.nan  # as when the vector is read (model/vector.py)
     return np.array([at for at, _, _ in rows], np.int64), values
 
 
