@@ -39,7 +39,7 @@ class FakeHistories:
         self.reports, self.hosts = reports, hosts
 
     def query(self, question: Question, limits: Limits = Limits()) -> History:  # noqa: B008 - a frozen value
-        question = question.checked()
+        question = question.bounded(limits)
         found = self._samples(question)
         if question.step is None:
             since, until = question.since.timestamp(), question.until.timestamp()

@@ -170,6 +170,13 @@ class Question:
     """Add series together that agree in these labels; None keeps each on its own."""
     across: Across = Across.SUM
 
+    def bounded(self, limits: Limits) -> Question:
+        """The question, checked; raises LimitError too when one line alone would have too many values."""
+        steps = (self.until - self.since) // self.step if self.step else 0
+        if steps > limits.points:
+            raise LimitError(f"a line of the answer has {steps:,} points, and {limits.points:,} is the limit")
+        return self.checked()
+
     def checked(self) -> Question:
         """The question; raises ValueError with the remedy when it has no sensible answer."""
         if not self.since < self.until:

@@ -50,7 +50,7 @@ class StoredHistory:
 
     def query(self, question: Question, limits: Limits = Limits()) -> History:  # noqa: B008 - a frozen value
         """The answer to a question; see the port."""
-        question = question.checked()
+        question = question.bounded(limits)
         with self._database.begin() as connection:
             look = _Look(connection, self._layouts, question, limits, find(connection, question, limits))
             return look.raw() if question.step is None else look.stepped(question.step)
