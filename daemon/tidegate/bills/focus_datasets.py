@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidegate.bills.columns import Columns
-from tidegate.bills.format import Cells, Evidence, Format, Hint, Manner, RowError
+from tidegate.bills.format import Cells, Format, Hint, Manner, RowError
+from tidegate.model.bill import Declared
 
 _STATUSES = ("open", "closed")
 
@@ -16,7 +17,7 @@ class BillingPeriodReader(Cells):
         self._start, self._end = columns.find("billingperiodstart"), columns.find("billingperiodend")
         self._status, self._account = columns.find("billingperiodstatus"), columns.find("billingaccountid")
 
-    def read(self, cells: list[str], row: int) -> Evidence:  # noqa: ARG002 - rows of evidence have no place
+    def read(self, cells: list[str], row: int) -> Declared:  # noqa: ARG002 - rows of evidence have no place
         """Whether a period is closed."""
         status = self.text(cells, self._status).casefold()
         if status not in _STATUSES:
@@ -25,7 +26,7 @@ class BillingPeriodReader(Cells):
         if start is None or end is None:
             raise RowError("a billing period without its start or end")
         account = self.text(cells, self._account) or self.manner.account
-        return Evidence(account, start, end, status == "closed", f"BillingPeriodStatus {status.capitalize()}")
+        return Declared(account, start, end, status == "closed", f"BillingPeriodStatus {status.capitalize()}")
 
     def hint(self, cells: list[str]) -> Hint:
         """No money is here."""
@@ -42,12 +43,12 @@ class InvoiceDetailReader(Cells):
         self._currency = columns.find("billingcurrency", "paymentcurrency")
         self._account, self._status = columns.find("billingaccountid"), columns.find("invoiceissuestatus")
 
-    def read(self, cells: list[str], row: int) -> Evidence:  # noqa: ARG002 - rows of evidence have no place
+    def read(self, cells: list[str], row: int) -> Declared:  # noqa: ARG002 - rows of evidence have no place
         """What the invoice says that the charges add up to."""
         invoice = self.text(cells, self._invoice)
         if not invoice:
             raise RowError("InvoiceId is empty")
-        return Evidence(
+        return Declared(
             account=self.text(cells, self._account) or self.manner.account,
             start=self.time(cells, self._start),
             end=self.time(cells, self._end),

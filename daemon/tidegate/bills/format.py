@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 from tidegate.bills.cells import NOTHING, NumberError, decimal_of, tags_of, text_of
 from tidegate.bills.columns import Columns
 from tidegate.bills.moments import MomentError, moment_of
+from tidegate.model.bill import Declared
 from tidegate.model.charge import NO_CURRENCY, Charge, Ledger
 from tidegate.model.price import Prices
 
@@ -36,21 +37,7 @@ class Manner:
     prices: Prices = field(default_factory=Prices)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a bill says about itself beside its charges: a period that is closed, an invoice's total."""
-
-    account: str
-    start: datetime | None
-    end: datetime | None
-    closed: bool
-    says: str
-    invoice_id: str = ""
-    total: Decimal | None = None
-    currency: str = ""
-
-
-Item = Charge | Evidence
+Item = Charge | Declared
 
 
 class Reader(Protocol):

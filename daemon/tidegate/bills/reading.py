@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import localcontext
 from hashlib import blake2b
 from itertools import chain, islice
 from typing import IO
 
-from tidegate.bills.cells import NumberError, decimal_comma
+from tidegate.bills.cells import EXACT, NumberError, decimal_comma
 from tidegate.bills.columns import Columns
-from tidegate.bills.format import Evidence, Format, Item, Manner, Reader, RowError
+from tidegate.bills.format import Format, Item, Manner, Reader, RowError
 from tidegate.bills.formats import AUTO, choose
 from tidegate.bills.moments import MomentError, writes_day_first
 from tidegate.bills.parts import Bundle, Part, opened
 from tidegate.bills.records import Records, records_of
 from tidegate.bills.tally import Aside, Tally
+from tidegate.model.bill import BillRead, Declared, FileRead, added
 from tidegate.model.charge import NO_CURRENCY, Charge, Quarantined, SnapshotKey
 from tidegate.model.price import Prices
 from tidegate.runtime.errors import Permanent
 
 _SAMPLE = 1000
+_SHOWN = 200
 _HEADER_WITHIN = 20
 _TOTAL_WORDS = frozenset({"total", "grand total", "sum", "合计", "总计", "小计", "汇总"})
 
@@ -39,20 +42,6 @@ class Wishes:
 
 
 @dataclass(slots=True)
-class FileSums:
-    """One part, when it has been read."""
-
-    name: str
-    format: str
-    rows: int = 0
-    quarantined: int = 0
-    totals_rows: int = 0
-    """Rows that only add up others: told, and counted in no sum."""
-    truncated: bool = False
-    header: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
 class Reading:
     """Reads a bundle once; when the iteration is over, `tallies` and the rest are complete."""
 
@@ -60,11 +49,13 @@ class Reading:
     wishes: Wishes
     progress: Callable[[int], None] | None = None
     tallies: dict[SnapshotKey, Tally] = field(default_factory=dict)
-    files: list[FileSums] = field(default_factory=list)
-    evidence: list[Evidence] = field(default_factory=list)
+    files: list[FileRead] = field(default_factory=list)
+    declared: list[Declared] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    aside: Aside = field(default_factory=Aside)
     unplaced: Aside = field(default_factory=Aside)
-    """Quarantined rows that speak of none of the snapshots: none of them can be final."""
+    """Quarantined rows that speak of none of the snapshots."""
+    shown: list[Quarantined] = field(default_factory=list)
     _asides: dict[tuple[str, str, datetime | None], Aside] = field(default_factory=dict)
 
     def items(self) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
@@ -83,29 +74,28 @@ class Reading:
     def _part(self, part: Part, source: IO[bytes]) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
         records = records_of(source, part.name)
         opening = _open(records, part, self.wishes)
-        sums = FileSums(part.name, opening.format.name, header=opening.columns.header)
-        self.files.append(sums)
+        number = quarantined = adding = 0
         last_short = False
         for number, cells in enumerate(opening.rows, 1):
-            sums.rows = number
             last_short = len(cells) < opening.width
             taken = opening.take(cells, number)
             if isinstance(taken, Quarantined):
-                sums.quarantined += 1
+                quarantined += 1
                 self._set_aside(opening.format.name, taken)
                 yield taken
                 continue
-            if not taken:
-                sums.totals_rows += 1
+            adding += not taken
             digest = _digest(cells)
             for item in taken:
-                if isinstance(item, Evidence):
-                    self.evidence.append(item)
+                if isinstance(item, Declared):
+                    self.declared.append(item)
                 else:
                     yield self._count(opening.format, item, digest), item
-        sums.truncated = last_short
         records.finish()
-        self._say(part, sums, {**records.notes, **opening.reader.notes})
+        accepted = number - quarantined - adding
+        read = FileRead(part.name, opening.format.name, number, accepted, quarantined, adding, last_short)
+        self.files.append(read)
+        self._say(part, read, {**records.notes, **opening.reader.notes})
 
     def _count(self, format_: Format, charge: Charge, digest: int) -> SnapshotKey:
         key = SnapshotKey(format_.name, charge.account, charge.billing_start, charge.billing_end, self.wishes.shard)
@@ -116,6 +106,9 @@ class Reading:
         return key
 
     def _set_aside(self, source: str, row: Quarantined) -> None:
+        self.aside.add(row)
+        if len(self.shown) < _SHOWN:
+            self.shown.append(row)
         self._asides.setdefault((source, row.account, row.billing_start), Aside()).add(row)
 
     def _settle(self) -> None:
@@ -129,14 +122,29 @@ class Reading:
             found = next(mine, None)
             (found.aside if found else self.unplaced).merge(aside)
 
-    def _say(self, part: Part, sums: FileSums, notes: dict[str, int]) -> None:
+    def _say(self, part: Part, read: FileRead, notes: dict[str, int]) -> None:
         self.notes += [f"{part.name}: {text} ({count} rows)" for text, count in notes.items()]
-        if sums.truncated:
+        if read.truncated:
             self.notes.append(f"{part.name}: the last row is incomplete: the file may be cut short")
-        if sums.totals_rows:
-            self.notes.append(f"{part.name}: {sums.totals_rows} rows only add up others and are left out of all sums")
-        if part.rows is not None and part.rows != sums.rows:
-            self.notes.append(f"{part.name}: the manifest promises {part.rows} rows, {sums.rows} are here")
+        if read.totals_rows:
+            self.notes.append(f"{part.name}: {read.totals_rows} rows only add up others and are left out of all sums")
+        if part.rows is not None and part.rows != read.rows:
+            self.notes.append(f"{part.name}: the manifest promises {part.rows} rows, {read.rows} are here")
+
+    def result(self) -> BillRead:
+        """Everything that was found; complete when the items have been iterated to the end."""
+        snapshots = tuple(self.tallies[key].sums() for key in sorted(self.tallies))
+        with localcontext(EXACT):
+            totals = added([each for snapshot in snapshots for each in snapshot.totals])
+        return BillRead(
+            files=tuple(self.files),
+            snapshots=snapshots,
+            totals=totals,
+            aside=self.aside.sum(),
+            quarantine=tuple(self.shown),
+            declared=tuple(self.declared),
+            warnings=tuple(self.notes),
+        )
 
 
 @dataclass(slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import TypeVar
 
 from tidegate.bills.cells import EXACT
-from tidegate.model.charge import Charge, ChargeCategory, Ledger, Quarantined, SnapshotKey
+from tidegate.model.bill import AsideSum, LedgerSum, PartSum, SnapshotSums
+from tidegate.model.charge import NO_CURRENCY, Charge, ChargeCategory, Quarantined, SnapshotKey
 
 _ZERO = Decimal(0)
 _UNUSABLE = Decimal("0.05")
@@ -35,12 +36,11 @@ class Sum:
         if effective is not None:
             self.effective, self.has_effective = EXACT.add(self.effective, effective), True
 
-    def by_ledger(self) -> dict[Ledger, Decimal | None]:
+    def of(self, currency: str) -> LedgerSum:
         """The sums, None for a ledger that no row has."""
-        return {
-            Ledger.BILLED: self.billed if self.has_billed else None,
-            Ledger.EFFECTIVE: self.effective if self.has_effective else None,
-        }
+        return LedgerSum(
+            currency, self.billed if self.has_billed else None, self.effective if self.has_effective else None
+        )
 
 
 @dataclass(slots=True)
@@ -66,6 +66,10 @@ class Aside:
         for currency, amount in other.amounts.items():
             self.amounts[currency] = EXACT.add(self.amounts.get(currency, _ZERO), amount)
 
+    def sum(self) -> AsideSum:
+        """As a value."""
+        return AsideSum(self.rows, dict(sorted(self.amounts.items())), self.unread)
+
 
 @dataclass(slots=True)
 class Tally:
@@ -74,7 +78,7 @@ class Tally:
     key: SnapshotKey
     rows: int = 0
     corrections: int = 0
-    sums: dict[str, Sum] = field(default_factory=dict)
+    by_currency: dict[str, Sum] = field(default_factory=dict)
     by_part: dict[tuple[str, str, str], Sum] = field(default_factory=dict)
     """By currency, category and service: what a difference between versions is told by."""
     invoices: dict[str, Decimal] = field(default_factory=dict)
@@ -96,7 +100,7 @@ class Tally:
         self.rows += 1
         self.fingerprint = (self.fingerprint + digest) & _MASK
         billed, effective = charge.billed, charge.effective
-        _sum(self.sums, charge.currency).add(billed, effective)
+        _sum(self.by_currency, charge.currency).add(billed, effective)
         part = (charge.currency, charge.category.value, charge.service.value)
         _sum(self.by_part, part).add(billed, effective)
         self._cover(charge)
@@ -132,7 +136,7 @@ class Tally:
     @property
     def effective_usable(self) -> bool:
         """Whether the effective ledger is there and can be believed."""
-        if not any(each.has_effective for each in self.sums.values()):
+        if not any(each.has_effective for each in self.by_currency.values()):
             return False
         return self._orphaned <= EXACT.multiply(self._billed_usage, _UNUSABLE)
 
@@ -144,18 +148,38 @@ class Tally:
         shown = sorted(self.invoices)
         return f"invoice {', '.join(shown[:3])}" + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
 
-    def totals(self) -> Mapping[str, Mapping[Ledger, Decimal | None]]:
-        """By currency and ledger."""
-        return {currency: self.sums[currency].by_ledger() for currency in sorted(self.sums)}
+    def sums(self) -> SnapshotSums:
+        """Everything, as a value."""
+        parts = (
+            PartSum(category, service, each.of(currency))
+            for (currency, category, service), each in self.by_part.items()
+        )
+        return SnapshotSums(
+            key=self.key,
+            rows=self.rows,
+            corrections=self.corrections,
+            totals=tuple(self.by_currency[currency].of(currency) for currency in sorted(self.by_currency)),
+            parts=tuple(sorted(parts, key=lambda part: (part.sum.currency, part.category, part.service))),
+            aside=self.aside.sum(),
+            invoices=dict(sorted(self.invoices.items())),
+            evidence=self.evidence,
+            effective_usable=self.effective_usable,
+            first=self.first,
+            last=self.last,
+            providers=tuple(sorted(self.providers)),
+            sub_accounts=tuple(sorted(self.sub_accounts)),
+            fingerprint=self.fingerprint,
+            warnings=tuple(self.warnings()),
+        )
 
     def warnings(self) -> Sequence[str]:
         """What a person should know before believing the sums."""
         found: list[str] = []
-        if len(self.sums) > 1:
-            found.append(f"{' and '.join(sorted(self.sums))} in one snapshot: shown apart, never added")
-        if "XXX" in self.sums:
+        if len(self.by_currency) > 1:
+            found.append(f"{' and '.join(sorted(self.by_currency))} in one snapshot: shown apart, never added")
+        if NO_CURRENCY in self.by_currency:
             found.append("the bill names no currency: --currency says it")
-        if not self.effective_usable and any(each.has_effective for each in self.sums.values()):
+        if not self.effective_usable and any(each.has_effective for each in self.by_currency.values()):
             found.append(
                 f"EffectiveCost is unusable: usage rows that bill {self._orphaned:f} of {self._billed_usage:f} have "
                 "an effective cost of 0 and no commitment; the billed ledger stands in for it"

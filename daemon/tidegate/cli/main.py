@@ -11,10 +11,12 @@ import typer
 from tidegate import __version__
 from tidegate.cli import (
     agent,
+    bill,
     config,
     controller,
     dashboards,
     db,
+    db_dump,
     db_reader,
     demo,
     engine,
@@ -62,10 +64,13 @@ app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
 app.add_typer(engine.app, name="engine", help="What Tidegate sees in an engine.")
 app.add_typer(config.app, name="config")
+app.add_typer(bill.app, name="bill")
 app.add_typer(host.app, name="host")
 app.add_typer(user.app, name="user")
 app.add_typer(pool.app, name="pool")
 db.app.command("reader")(db_reader.reader)
+db.app.command("dump")(db_dump.dump)
+db.app.command("restore")(db_dump.restore)
 app.add_typer(db.app, name="db")
 app.command("dashboards")(dashboards.dashboards)
 app.command("units")(units.units)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -39,7 +40,7 @@ class CommandClient:
 
     def host(self, action: HostAction, name: str) -> TokenShape:
         """Enroll, rotate or revoke a host."""
-        return _read(TokenShape, self._call("POST", "/v1/hosts", _command(HostCommand, action=action, name=name)))
+        return read(TokenShape, self._call("POST", "/v1/hosts", _command(HostCommand, action=action, name=name)))
 
     def hosts(self) -> list[EnrolledShape]:
         """Every host that was ever enrolled."""
@@ -50,7 +51,7 @@ class CommandClient:
 
     def user(self, name: str, role: Role) -> TokenShape:
         """Add a user, or give him another token."""
-        return _read(TokenShape, self._call("POST", "/v1/users", _command(UserCommand, name=name, role=role)))
+        return read(TokenShape, self._call("POST", "/v1/users", _command(UserCommand, name=name, role=role)))
 
     def pools(self) -> list[ExplanationShape]:
         """Every pool: why it has the size that it has."""
@@ -62,33 +63,44 @@ class CommandClient:
 
     def pool(self, name: str) -> ExplanationShape:
         """One pool: why it has the size that it has."""
-        return _read(ExplanationShape, self._call("GET", f"/v1/pools/{quote(name, safe='')}"))
+        return read(ExplanationShape, self._call("GET", f"/v1/pools/{quote(name, safe='')}"))
 
     def pool_command(self, name: str, action: str, command: BaseModel | None) -> str:
         """Pause, resume or bound a pool; what was done, in words. Without a message: resume, or the bounds' end."""
         path, method = f"/v1/pools/{quote(name, safe='')}/{action}", "POST"
         if action == "bounds" and command is None:
             method = "DELETE"
-        return _read(DoneShape, self._call(method, path, command or _Nothing())).done
+        return read(DoneShape, self._call(method, path, command or _Nothing())).done
 
     def mode(self, command: BaseModel) -> str:
         """Set the mode; what was done, in words."""
-        return _read(DoneShape, self._call("POST", "/v1/mode", command)).done
+        return read(DoneShape, self._call("POST", "/v1/mode", command)).done
 
     def wish(self, service: str, command: BaseModel) -> str:
         """Say how many replicas of a service are wished for; what was done, in words."""
-        return _read(DoneShape, self._call("POST", f"/v1/services/{quote(service, safe='')}/wish", command)).done
+        return read(DoneShape, self._call("POST", f"/v1/services/{quote(service, safe='')}/wish", command)).done
 
     def history(self, form: QueryForm) -> HistoryShape:
         """The past of the series asked for."""
         asked = form.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-        return _read(HistoryShape, self._call("GET", f"/v1/query?{urlencode(asked, doseq=True)}"))
+        return read(HistoryShape, self._call("GET", f"/v1/query?{urlencode(asked, doseq=True)}"))
 
     def _call(self, method: str, path: str, command: BaseModel | None = None) -> httpx.Response:
-        headers = {"Content-Type": "application/json"} | (self._authorization() if command else {})
-        body = command.model_dump_json() if command else None
+        return self.call(method, path, command.model_dump_json() if command else None)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: str | Iterable[bytes] | None = None,
+        *,
+        seconds: float = TIMEOUT_SECONDS,
+        kind: str = "application/json",
+    ) -> httpx.Response:
+        """One request; with a body it carries the operator's token. `seconds`: how long each step of it may take."""
+        headers = {"Content-Type": kind} | (self._authorization() if body is not None else {})
         try:
-            with httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as client:
+            with httpx.Client(timeout=seconds, trust_env=False) as client:
                 answer = client.request(method, f"{self._url}{path}", content=body, headers=headers)
         except httpx.InvalidURL as error:
             raise Permanent(f"--controller {self._url}: {error}; write http://HOST:PORT") from error
@@ -124,7 +136,8 @@ def _command(shape: type[S], **values: Any) -> S:
         raise Permanent(f"{first['loc'][0]} {values[str(first['loc'][0])]!r}: {first['msg']}") from error
 
 
-def _read(shape: type[S], answer: httpx.Response) -> S:
+def read(shape: type[S], answer: httpx.Response) -> S:
+    """The answer as a message; raises Permanent when it is none."""
     try:
         return shape.model_validate_json(answer.content)
     except ValidationError as error:

@@ -16,6 +16,13 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SMALL_BODY_BYTES = 64 * 1024
+LIST_BODY_BYTES = 8 * 1024 * 1024
+_LISTS = ("/v1/bills", "/v1/prices")
+"""Commands that name many things: the parts of a delivery, a list of prices."""
+UPLOADS = "/v1/bills/files/"
+UPLOAD_BYTES = 16 * 1024**3
+UPLOAD_SECONDS = 3600.0
+"""Bill files are streamed to disk; nobody without an operator's token gets that far."""
 BODY_SECONDS = 30.0
 """Real seconds that a whole body may take."""
 
@@ -31,15 +38,22 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_report = scope["path"] == "/v1/report"
-        cap, too_large = (MAX_BODY_BYTES, self._on_report_too_large) if is_report else (SMALL_BODY_BYTES, _not_counted)
+        cap, seconds, too_large = self._bounds(scope["path"])
         refused = _check_headers(dict(scope["headers"]), cap)
         if refused is None:
-            await self._app(scope, _Capped(receive, cap, self._seconds, too_large), send)
+            await self._app(scope, _Capped(receive, cap, seconds, too_large), send)
             return
         if refused.status == 413:
             too_large()
         await _answer(send, refused)
+
+    def _bounds(self, path: str) -> tuple[int, float, Callable[[], None]]:
+        """How large a body may be, how long it may take, and whom an excess is told."""
+        if path == "/v1/report":
+            return MAX_BODY_BYTES, self._seconds, self._on_report_too_large
+        if path.startswith(UPLOADS):
+            return UPLOAD_BYTES, UPLOAD_SECONDS, _not_counted
+        return (LIST_BODY_BYTES if path in _LISTS else SMALL_BODY_BYTES), self._seconds, _not_counted
 
 
 def _not_counted() -> None:

@@ -140,27 +140,3 @@ class SnapshotKey:
     end: datetime
     shard: str = ""
     """Set by the operator where one period comes in independent pieces."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotVersion:
-    """One imported state of a snapshot."""
-
-    id: int
-    key: SnapshotKey
-    number: int
-    """1, 2, ... within the snapshot."""
-    active: bool
-    closed: bool
-    """The snapshot is closed: by evidence in the bill, or by a person with a reason."""
-    evidence: str
-    """What closed it: `invoice ...`, `BillingPeriodStatus`, or the person's words; empty while open."""
-    imported_at: datetime
-    imported_by: str
-    rows: int
-    quarantined: int
-    effective_usable: bool
-    """False: the effective ledger is absent or implausible, so the billed one stands in for it (and it is said)."""
-    totals: Mapping[str, Mapping[Ledger, Decimal | None]]
-    """By currency; None: no row has that ledger."""
-    warnings: tuple[str, ...] = ()

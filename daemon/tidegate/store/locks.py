@@ -11,6 +11,7 @@ from tidegate.store.binary import text_array
 _HOST = 7_489
 _PARTITIONS = 7_490
 _MIGRATION = 7_491
+_BILLS = 7_501
 _ROLL_UP = 7_492
 _SERIES = 7_493
 _COMMANDS = 7_494
@@ -53,3 +54,8 @@ def lock_partitions(connection: Connection) -> None:
 def lock_migration(connection: Connection) -> None:
     """Let one at a time migrate."""
     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION, 0)))
+
+
+def lock_bills(connection: Connection) -> None:
+    """Let one at a time import, close or reopen bills: two imports of one period never mix."""
+    connection.execute(select(func.pg_advisory_xact_lock(_BILLS, 0)))

@@ -19,12 +19,13 @@ from sqlalchemy import Connection, text
 from tidegate.runtime.errors import Permanent
 from tidegate.runtime.share import share_path
 from tidegate.store import (  # noqa: F401 - add their tables to `metadata`
+    schema_bills,
     schema_control,
     schema_figures,
     schema_leadership,
     schema_series,
 )
-from tidegate.store.database import Database
+from tidegate.store.database import Database, Place
 from tidegate.store.locks import lock_migration
 from tidegate.store.readers import grant_again
 from tidegate.store.schema import metadata
@@ -32,6 +33,7 @@ from tidegate.store.schema import metadata
 _LOCK_WAIT = timedelta(minutes=5)
 """Another controller may be migrating."""
 _UNLIMITED = timedelta()
+_TABLES = text("SELECT tablename FROM pg_tables WHERE schemaname = current_schema")
 _PARTITIONS = text("SELECT relname FROM pg_class WHERE relispartition")
 
 
@@ -67,6 +69,35 @@ def upgrade(database: Database, revision: str = "head") -> Revisions:
             command.upgrade(config, revision)
             grant_again(connection)
     return before
+
+
+@contextmanager
+def building(database: Database, revision: str) -> Iterator[Connection]:
+    """The transaction that makes the tables of a revision in an empty database, to be filled before it is committed.
+
+    Raises Permanent when there is any table of ours, or when a newer Tidegate knows the revision.
+    """
+    with _migrating(database) as (connection, config):
+        if tables_of_ours(connection):
+            raise Permanent(f"database {database.place} is not empty: restore into a new one (createdb), or drop it")
+        _known(revision)
+        command.upgrade(config, revision)
+        yield connection
+
+
+def tables_of_ours(connection: Connection) -> list[str]:
+    """The tables of ours that are there, parts left out, in an order in which rows may be added."""
+    present = set(connection.execute(_TABLES).scalars())
+    return [table.name for table in metadata.sorted_tables if table.name in present]
+
+
+def require_tables(connection: Connection, place: Place) -> str:
+    """The revision of the tables; raises Permanent when there are none."""
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if revision is None:
+        raise Permanent(f"database {place} has no tables yet: run `tidegate db migrate --config FILE`")
+    _known(revision)
+    return revision
 
 
 def downgrade(database: Database, revision: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.store.alerts import StoredAlerts
+from tidegate.store.bills import StoredBills
 from tidegate.store.commands import StoredCommands
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
@@ -33,7 +34,8 @@ class Store:
         self.replicas = StoredReplicas(database, self.fence)
         self.decisions = StoredDecisions(database, self.fence)
         self.usage = StoredUsage(database, layouts, self.fence)
-        self.alerts = StoredAlerts(database, self.fence)
         self.commands = StoredCommands(database)
+        self.bills = StoredBills(database)
+        self.alerts = StoredAlerts(database, self.fence)
         self.figures = StoredFigures(database, self.fence, partitions)
         self.retention = StoredRetention(database, self.fence)
