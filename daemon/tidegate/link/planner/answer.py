@@ -36,7 +36,7 @@ def _pool(pool: ObservedPool, decisions: Mapping[PoolName, Decision], plan: Plan
         "uncordon": [given[action.replica] for action in actions if action.kind is ActionKind.RESUME],
         "wanted": decision.wanted,
         "reason": decision.reason,
-        "limits": [limit.value for limit in decision.limits],
+        "limits": list(dict.fromkeys(limit.value for limit in decision.limits)),
     }
 
 

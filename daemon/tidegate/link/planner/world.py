@@ -30,6 +30,8 @@ from tidegate.model.fleet import (
 from tidegate.model.missing import Missing, Number
 from tidegate.model.policy import (
     Budget,
+    Control,
+    ControlKind,
     Flavour,
     FleetPolicy,
     Mode,
@@ -98,10 +100,12 @@ def configured_policy(observation: Observation, policy: FleetPolicy) -> FleetPol
     unknown = [name for name in names if name not in policy.pools]
     if unknown:
         raise Refused(f"pools.{unknown[0]}: the configuration has no such pool (it has {', '.join(policy.pools)})")
+    paused = (Control(ControlKind.PAUSE_OUT), Control(ControlKind.PAUSE_IN)) if policy.mode is Mode.PAUSED else ()
     return replace(
         policy,
         pools={name: pool for name, pool in policy.pools.items() if name in names},
-        mode=Mode.PAUSED if policy.mode is Mode.PAUSED else Mode.ACT,
+        mode=Mode.ACT,
+        controls=paused,
         budget=_budget(observation, policy.budget),
     )
 
