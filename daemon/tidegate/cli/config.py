@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate.config.load import load
-from tidegate.config.problem import ConfigProblems
-from tidegate.config.secret_files import SecretsElsewhere, SecretsHere
-from tidegate.config.settings import EngineSettings, Settings
-from tidegate.model.policy import Budget, Flavour, Mode, PolicyName, PoolPolicy, ServicePolicy
 from tidegate.runtime.errors import EXIT_CONFIG
 
-app = typer.Typer(help="Check a configuration file.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from tidegate.config.problem import ConfigProblems
 
-_MODES = {
-    Mode.ADVISE: "decisions are recorded, not carried out",
-    Mode.ACT: "decisions are carried out",
-    Mode.PAUSED: "everything stays as it is; decisions are still recorded",
-}
+
+app = typer.Typer(help="Check a configuration file.", no_args_is_help=True)
 
 
 @app.callback()
@@ -39,6 +31,11 @@ def check(
     ] = False,
 ) -> None:
     """Print what FILE means and exit 0, or every problem with its line and exit 78."""
+    from tidegate.cli.config_view import as_data, as_text
+    from tidegate.config.load import load
+    from tidegate.config.problem import ConfigProblems
+    from tidegate.config.secret_files import SecretsElsewhere, SecretsHere
+
     try:
         settings = load(file, SecretsElsewhere() if skip_secrets else SecretsHere())
     except ConfigProblems as found:
@@ -47,9 +44,9 @@ def check(
         )
         raise typer.Exit(EXIT_CONFIG) from None
     if as_json:
-        typer.echo(_json(_as_data(file, settings)))
+        typer.echo(_json(as_data(file, settings)))
     else:
-        for line in _as_text(file, settings):
+        for line in as_text(file, settings):
             typer.echo(line)
 
 
@@ -67,112 +64,3 @@ def _refusal(file: Path, found: ConfigProblems) -> dict[str, Any]:
         {"file": each.file, "line": each.line, "key": each.key, "message": each.message} for each in found.problems
     ]
     return {"file": str(file), "ok": False, "problems": problems}
-
-
-def _as_data(file: Path, settings: Settings) -> dict[str, Any]:
-    fleet, agent = settings.fleet, settings.agent
-    return {
-        "file": str(file),
-        "ok": True,
-        "mode": fleet.mode,
-        "services": [{"name": each.name, "policy": each.policy} for each in fleet.services.values()],
-        "pools": [_pool_data(each) for each in fleet.pools.values()],
-        "hosts": [{"name": each.name, "gpus": each.gpus} for each in fleet.hosts.values()],
-        "agent": agent.name if agent else None,
-        "engines": [
-            {"name": each.name, "url": each.url, "pool": each.pool} for each in (agent.engines if agent else ())
-        ],
-        "notes": list(settings.notes),
-    }
-
-
-def _pool_data(pool: PoolPolicy) -> dict[str, Any]:
-    price = pool.first_flavour.price_per_gpu_hour
-    return {
-        "name": pool.name,
-        "service": pool.service,
-        "kind": pool.kind,
-        "role": pool.role,
-        "min": pool.min,
-        "max": pool.max,
-        "gpus_per_replica": pool.gpus_per_replica,
-        "price_per_gpu_hour": None if price is None else str(price),
-        "currency": pool.first_flavour.currency,
-    }
-
-
-def _as_text(file: Path, settings: Settings) -> Iterator[str]:
-    fleet, agent = settings.fleet, settings.agent
-    yield f"{file}: ok"
-    yield f"  mode     {fleet.mode}: {_MODES[fleet.mode]}"
-    for service in fleet.services.values():
-        yield f"  service  {service.name}: {_policy(service)}"
-    if fleet.budget.gpus is not None or fleet.budget.per_hour is not None:
-        yield f"  budget   {_budget(fleet.budget, settings.currency)}"
-    for pool in fleet.pools.values():
-        yield f"  pool     {pool.name}: {_pool(pool)}"
-    for host in fleet.hosts.values():
-        yield f"  host     {host.name}: {_gpus(host.gpus)}, ports from {host.first_port}"
-    if agent:
-        yield f"  agent    {agent.name}: reports to {', '.join(agent.controllers) or 'no controller'}"
-        for engine in agent.engines:
-            yield f"  engine   {engine.name}: {_engine(engine)}"
-    for note in settings.notes:
-        yield f"note: {note}"
-
-
-def _policy(service: ServicePolicy) -> str:
-    match service.policy:
-        case PolicyName.SLO:
-            goal = service.slo
-            return (
-                f"slo, {goal.attainment:.4g} of requests within {goal.ttft_s:g} s to the first token and"
-                f" {goal.tpot_s * 1000:g} ms for each after it"
-            )
-        case PolicyName.THRESHOLD:
-            knobs = service.threshold
-            return (
-                f"threshold, out above {knobs.scale_out_above:.0%} GPU utilisation,"
-                f" in below {knobs.scale_in_below:.0%}, cooldown {knobs.cooldown.total_seconds():g} s"
-            )
-        case PolicyName.TARGET:
-            return (
-                f"target, {service.target.in_flight_per_replica:g} requests in flight per replica,"
-                f" cooldown {service.target.cooldown.total_seconds():g} s"
-            )
-        case PolicyName.SCHEDULE:
-            return f"schedule, {service.schedule.replicas} replicas unless a pool's schedule says otherwise"
-        case PolicyName.EXTERNAL:
-            fallback = service.external.fallback
-            otherwise = "as many as there are" if fallback is None else f"{fallback}"
-            return f"external, as another program wishes; without a wish {otherwise}"
-
-
-def _pool(pool: PoolPolicy) -> str:
-    bounds = str(pool.min) if pool.min == pool.max else f"{pool.min} to {pool.max}"
-    words = [pool.kind, pool.role, f"{bounds} x {_gpus(pool.gpus_per_replica)}", f"service {pool.service}"]
-    words += [_flavour(flavour) for flavour in pool.flavours]
-    if pool.schedules:
-        words.append(f"{len(pool.schedules)} schedules" if len(pool.schedules) > 1 else "one schedule")
-    return ", ".join(words)
-
-
-def _flavour(flavour: Flavour) -> str:
-    price = flavour.price_per_gpu_hour
-    words = "no price" if price is None else f"{price} {flavour.currency} per GPU hour"
-    return f"{words}, started by {flavour.template} on {', '.join(flavour.hosts)}" if flavour.template else words
-
-
-def _budget(budget: Budget, currency: str) -> str:
-    words = [] if budget.gpus is None else [f"at most {_gpus(budget.gpus)}"]
-    if budget.per_hour is not None:
-        words.append(f"at most {budget.per_hour} {currency} an hour")
-    return ", ".join(words)
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
-
-
-def _engine(engine: EngineSettings) -> str:
-    return f"{engine.url}, pool {engine.pool}" if engine.pool else f"{engine.url}, in no pool"
