@@ -38,6 +38,8 @@ BEGIN = NOON - timedelta(minutes=80)
 STEP = timedelta(seconds=15)
 WORSE_FROM, RESTART, SILENT_FROM = (NOON - timedelta(minutes=minutes) for minutes in (20, 40, 2))
 G1, G2, G3 = HostName("gpu-1"), HostName("gpu-2"), HostName("gpu-3")
+SEATS = {G1: ("vllm-a", BASE), G2: ("vllm-b", BURST), G3: ("vllm-c", BURST)}
+"""The engine of each host, and its pool."""
 SCRAPED_AFTER = 4.5
 """Prometheus comes by so many seconds after the collection."""
 PROMPT, GENERATED, LOOKED_UP = 1000.0, 100.0, 1000.0
@@ -53,8 +55,7 @@ def looks(host: HostName, until: datetime = NOON) -> Sequence[HostReading]:
 
 def states() -> Mapping[HostName, HostState]:
     """What each agent says of its host, until the end."""
-    seats = {G1: ("vllm-a", BASE), G2: ("vllm-b", BURST), G3: ("vllm-c", BURST)}
-    return {host: host_state(gpus=1, engines=[own_engine(name, pool)]) for host, (name, pool) in seats.items()}
+    return {host: host_state(gpus=1, engines=[own_engine(name, pool)]) for host, (name, pool) in SEATS.items()}
 
 
 def samples() -> Iterator[SampleSeries]:
@@ -81,7 +82,7 @@ def _page(seen: Sequence[HostReading]) -> AgentSnapshot:
         collected_at=now.at + timedelta(seconds=0.25),
         collect_seconds=0.25,
         collections=len(seen),
-        engines={engine.engine: EngineLabels("pool", "chat")},
+        engines={engine.engine: EngineLabels(SEATS[now.host][1], "chat")},
         windows={engine.engine: window} if isinstance(window, EngineWindow) else {},
         figures={engine.engine: figures(recent, window)},
     )
@@ -89,8 +90,7 @@ def _page(seen: Sequence[HostReading]) -> AgentSnapshot:
 
 def _look(host: HostName, at: datetime) -> HostReading:
     engine = {G1: _worse, G2: _two_ranks, G3: _even}[host](at)
-    name = {G1: "vllm-a", G2: "vllm-b", G3: "vllm-c"}[host]
-    return HostReading(host, at, survey(at, 0.5), (replace(engine, engine=EngineName(name)),))
+    return HostReading(host, at, survey(at, 0.5), (replace(engine, engine=EngineName(SEATS[host][0])),))
 
 
 def _steps(since: datetime, at: datetime) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from tidegate.model.history import Label, Metric
 from tidegate.model.missing import Gap
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.scrape import Found, Labels, SampleSeries, Scraped
@@ -56,6 +57,28 @@ class Words(Protocol):
 
     def silent(self, agents: Iterable[SampleSeries], up: Iterable[SampleSeries]) -> Mapping[HostName, Gap]:
         """The hosts of which no target answered its last scrape, and why nothing is known of them."""
+        ...
+
+
+class PastWords(Protocol):
+    """The language in which a Prometheus is asked for the past of one metric."""
+
+    def agents(self) -> str:
+        """The selector of the series that say which host a target is."""
+        ...
+
+    def series(self, metric: Metric, chosen: Iterable[Labels] = ...) -> str:
+        """The selector of the metric's series: all, or little more than those chosen. Raises ValueError for none."""
+        ...
+
+    def ranks(self) -> str:
+        """The selector of how many ranks each engine counts for."""
+        ...
+
+    def described(
+        self, metric: Metric, found: Sequence[Labels], agents: Iterable[Labels]
+    ) -> Sequence[Mapping[Label, str]]:
+        """The labels of these series in our words; the host is empty where no target says it."""
         ...
 
 

@@ -9,10 +9,12 @@ from datetime import datetime
 from tidegate.controller.head import Head
 from tidegate.controller.left_out import LeftOut
 from tidegate.controller.measured import Measured
+from tidegate.controller.measured_history import MeasuredHistory
 from tidegate.controller.measured_usage import MeasuredUsage
 from tidegate.controller.ports import Histories, Recent, Reports, Usage
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
+from tidegate.expose.history_words import PastWords
 from tidegate.expose.selectors import ScrapeWords
 from tidegate.model.missing import Gap
 from tidegate.model.reading import HostName
@@ -50,7 +52,7 @@ def metric_source(current: RunningConfig, store: Store, state: State, head: Head
     return MetricSource(
         reports=LeftOut(state.counts),
         usage=MeasuredUsage(samples, words, buckets, store.usage),
-        histories=store.histories,
+        histories=MeasuredHistory(samples, PastWords(place)),
         recent=measured,
         silent=measured.silent,
         poll=measured.poll,

@@ -54,7 +54,7 @@ def silent_hosts(agents: Iterable[SampleSeries], up: Iterable[SampleSeries], hos
         answered[place] = answered.get(place, False) or any(value == 1.0 for _, value in series.points)
     hosts: dict[HostName, bool] = {}
     for series in agents:
-        name, is_up = _host(series.labels, host_label), answered.get(_place(series.labels), True)
+        name, is_up = host_of(series.labels, host_label), answered.get(_place(series.labels), True)
         if name:
             hosts[HostName(name)] = hosts.get(HostName(name), False) or is_up
     return {name: Gap.UNREACHABLE for name, is_up in hosts.items() if not is_up}
@@ -64,7 +64,8 @@ def _place(labels: Labels) -> tuple[str, str]:
     return labels.get("job", ""), labels.get("instance", "")
 
 
-def _host(labels: Labels, host_label: str) -> str:
+def host_of(labels: Labels, host_label: str) -> str:
+    """The host's name as this series says it: one of `tidegate_agent_info`, or any with the target's own label."""
     if host_label:
         return labels.get(host_label, "")
     return labels.get(f"{_EXPORTED}host") or labels.get("host", "")
@@ -138,8 +139,12 @@ def _split(labels: Labels) -> tuple[dict[str, str], Target]:
         name: labels.get(f"{_EXPORTED}{name}") or labels.get(name, "")
         for name in LABELS_OF.get(labels.get("__name__", ""), ())
     }
-    target = [item for item in labels.items() if item[0].removeprefix(_EXPORTED) not in _NO_TARGETS]
-    return own, frozenset(target)
+    return own, target_of(labels)
+
+
+def target_of(labels: Labels) -> Target:
+    """What tells a series' target from others."""
+    return frozenset(item for item in labels.items() if item[0].removeprefix(_EXPORTED) not in _NO_TARGETS)
 
 
 def _take(series: SampleSeries, own: Labels, scrapes: dict[float, _Scrape], dropped: Counter[str]) -> None:
