@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from tidegate.link.bill_commands import DiffShape, VersionShape
-    from tidegate.link.bill_messages import QuarantinedShape
+    from tidegate.link.bill_messages import PartShape, QuarantinedShape, SumShape
 
 _EXACT = Context(prec=400)
 
@@ -94,17 +94,22 @@ def _changes(old: VersionShape, new: VersionShape) -> list[tuple[str, ...]]:
     after = {(part.currency, part.category, part.service): part for part in new.snapshot.parts}
     rows: list[tuple[str, ...]] = []
     for key in sorted({*before, *after}):
-        one, other = before.get(key), after.get(key)
-        billed = minus(other and other.billed, one and one.billed)
-        effective = minus(other and other.effective, one and one.effective)
+        billed, effective = _change(before.get(key), after.get(key))
         if billed or effective:
             rows.append((*key, signed(billed), signed(effective)))
     for currency in sorted({*old.snapshot.totals, *new.snapshot.totals}):
-        one_sum, other_sum = old.snapshot.totals.get(currency), new.snapshot.totals.get(currency)
-        billed = minus(other_sum and other_sum.billed, one_sum and one_sum.billed)
-        effective = minus(other_sum and other_sum.effective, one_sum and one_sum.effective)
+        billed, effective = _change(old.snapshot.totals.get(currency), new.snapshot.totals.get(currency))
         rows.append((currency, "total", "", signed(billed), signed(effective)))
     return rows
+
+
+def _change(
+    old: PartShape | SumShape | None, new: PartShape | SumShape | None
+) -> tuple[Decimal | None, Decimal | None]:
+    return (
+        minus(new.billed if new else None, old.billed if old else None),
+        minus(new.effective if new else None, old.effective if old else None),
+    )
 
 
 def minus(new: Decimal | None, old: Decimal | None) -> Decimal | None:

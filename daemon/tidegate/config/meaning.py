@@ -9,6 +9,7 @@ from tidegate.config.fields import did_you_mean
 from tidegate.config.findings import Findings
 from tidegate.config.foreign import read_foreign
 from tidegate.config.meaning_alerts import alert_rules, channels
+from tidegate.config.meaning_bills import bill_settings
 from tidegate.config.meaning_budget import fleet_budget
 from tidegate.config.meaning_pools import fleet_currency, host_policies, pool_policies
 from tidegate.config.meaning_prometheus import prometheus_place
@@ -63,6 +64,7 @@ def _settings(scope: Scope) -> Settings:
         agent=agent_settings(scope, dict(fleet.pools)),
         alerts=alert_rules(scope),
         channels=channels(scope),
+        bills=bill_settings(scope),
         currency=currency,
         log_level=scope.tables.observability.table.log_level,
         figures=_figures(scope),

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from tidegate.config.schema_alerts import AlertTable, ChannelTable
 from tidegate.config.schema_base import Table
+from tidegate.config.schema_bills import BillHostTable, BillsTable
 from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable
 from tidegate.config.schema_policies import BudgetTable
 from tidegate.config.schema_prometheus import PrometheusTable
@@ -28,6 +29,7 @@ SINGLE: Mapping[str, type[Table]] = {
     "prometheus": PrometheusTable,
     "agent": AgentTable,
     "cost": CostTable,
+    "bills": BillsTable,
     "budget": BudgetTable,
     "observability": ObservabilityTable,
     "elastic": ElasticTable,
@@ -43,6 +45,7 @@ REPEATED: Mapping[str, type[Table]] = {
     "template": TemplateTable,
     "alert": AlertTable,
     "channel": ChannelTable,
+    "bill_host": BillHostTable,
 }
 """Tables that stand once for each thing: `[[pool]]`."""
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
+from tidegate.config.settings_bills import BillSettings
 from tidegate.model.policy import Channel, FleetPolicy, HitRateRule
 from tidegate.model.scrape import PrometheusPlace, Source
 from tidegate.model.vocabulary import EngineKind, TrafficClass
@@ -156,6 +157,7 @@ class Settings:
     """None when the file has neither `[agent]` nor anything that only an agent reads."""
     alerts: tuple[HitRateRule, ...] = ()
     channels: tuple[Channel, ...] = ()
+    bills: BillSettings = field(default_factory=BillSettings)
     currency: str = "USD"
     log_level: str = "info"
     figures: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from tidegate.config.mend import mended
 from tidegate.config.schema import REPEATED, SINGLE
 from tidegate.config.schema_alerts import AlertTable, ChannelTable
 from tidegate.config.schema_base import Table
+from tidegate.config.schema_bills import BillHostTable, BillsTable
 from tidegate.config.schema_fleet import CostTable, HostTable, PoolTable, ServiceTable
 from tidegate.config.schema_policies import BudgetTable
 from tidegate.config.schema_prometheus import PrometheusTable
@@ -60,6 +61,7 @@ class Tables:
     prometheus: Entry[PrometheusTable]
     agent: Entry[AgentTable]
     cost: Entry[CostTable]
+    bills: Entry[BillsTable]
     budget: Entry[BudgetTable]
     observability: Entry[ObservabilityTable]
     elastic: Entry[ElasticTable]
@@ -71,6 +73,7 @@ class Tables:
     templates: tuple[Entry[TemplateTable], ...]
     alerts: tuple[Entry[AlertTable], ...]
     channels: tuple[Entry[ChannelTable], ...]
+    bill_hosts: tuple[Entry[BillHostTable], ...]
     present: frozenset[str]
     """The names of the tables that the file has."""
     named: Mapping[str, frozenset[str]]
@@ -86,6 +89,7 @@ def read_tables(document: Document, findings: Findings) -> Tables:
         prometheus=_single(PrometheusTable, data, "prometheus", findings),
         agent=_single(AgentTable, data, "agent", findings),
         cost=_single(CostTable, data, "cost", findings),
+        bills=_single(BillsTable, data, "bills", findings),
         budget=_single(BudgetTable, data, "budget", findings),
         observability=_single(ObservabilityTable, data, "observability", findings),
         elastic=_single(ElasticTable, data, "elastic", findings),
@@ -97,6 +101,7 @@ def read_tables(document: Document, findings: Findings) -> Tables:
         templates=_repeated(TemplateTable, data, "template", findings),
         alerts=_repeated(AlertTable, data, "alert", findings),
         channels=_repeated(ChannelTable, data, "channel", findings),
+        bill_hosts=_repeated(BillHostTable, data, "bill_host", findings),
         present=frozenset(data),
         named={kind: _names(data.get(kind)) for kind in REPEATED},
     )

@@ -48,6 +48,8 @@ class Jobs:
     boards: Boards
     poll: Callable[[datetime], None] | None = None
     """Asks the source of samples, where it has to be asked."""
+    bills: Callable[[], None] | None = None
+    """Imports bills that have arrived by themselves."""
 
     def schedule(self, loop: Loop, leader: Leader) -> None:
         """Put them into the loop at the configured intervals; but for the page's log only the leader does them."""
@@ -56,6 +58,8 @@ class Jobs:
         def led(name: str, interval: timedelta, job: Callable[[], None], first_after: timedelta = timedelta()) -> None:
             loop.every(name, interval, leader.led(job), first_after, only_if=leader.leads)
 
+        if self.bills is not None:
+            led("bills", self.current.settings.bills.poll, self.bills, settings.tick)
         if self.poll is not None:
             led("samples", settings.tick / _POLLS_A_TICK, self.read_samples)
         led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)

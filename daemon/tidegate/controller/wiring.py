@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 
 from tidegate import __version__
 from tidegate.config.settings import EMBEDDED, Settings
@@ -27,6 +28,7 @@ from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.service import Controller, serve
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
+from tidegate.controller.wiring_bills import bill_side
 from tidegate.controller.wiring_source import MetricSource, metric_source
 from tidegate.controller.wishes import Wishes
 from tidegate.decide.plan import plan
@@ -120,8 +122,10 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
         store.commands,
     )
     listen = settings.controller.listen
-    server = HttpServer(build_app(api, ControllerPages(clock, ready), bell), listen.host, listen.port, "controller")
-    jobs = _jobs(store, source, current, state, costs, clock)
+    bills = bill_side(store.bills, current, clock)
+    app = build_app(api, ControllerPages(clock, ready), bell, bills.door)
+    server = HttpServer(app, listen.host, listen.port, "controller")
+    jobs = replace(_jobs(store, source, current, state, costs, clock), bills=bills.watch)
     return Controller(clock, current, state, leader, wishes, tick, jobs, loop, server, end_polls=bell.close)
 
 

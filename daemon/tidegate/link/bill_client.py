@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -107,21 +105,6 @@ class BillClient:
             return TypeAdapter(list[shape]).validate_json(answer.content)  # type: ignore[valid-type]
         except ValidationError as error:
             raise Permanent(f"{answer.url} does not answer as a Tidegate controller does") from error
-
-
-def hash_of(path: Path, progress: Progress | None) -> str:
-    """The SHA-256 of a file's bytes; raises Permanent when it cannot be read."""
-    digest = hashlib.sha256()
-    for block in _blocks(path, progress):
-        digest.update(block)
-    return digest.hexdigest()
-
-
-def content_of(order: ImportOrder, hashes: Sequence[str]) -> str:
-    """The hash of an import: of its files' bytes, whatever their names and order, and of what is said of them."""
-    said = [order.source, order.account, order.currency, order.shard]
-    said += [*sorted(hashes), *sorted(f"{part.entry} {part.rows}" for part in order.parts)]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def _blocks(path: Path, progress: Progress | None) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, FastAPI, Path, Query, Request
@@ -26,8 +27,17 @@ _FILE_BODY = {
 _REFUSED = {"description": "The bill cannot be taken as it is: what, where, and the remedy."}
 
 
-def add_bill_routes(app: FastAPI, api: ControllerApi, bills: BillsApi, uploads: Uploads) -> None:
+@dataclass(frozen=True, slots=True)
+class BillDoor:
+    """What stands behind the routes."""
+
+    bills: BillsApi
+    uploads: Uploads
+
+
+def add_bill_routes(app: FastAPI, api: ControllerApi, door: BillDoor) -> None:
     """Mount the routes."""
+    bills, uploads = door.bills, door.uploads
     _add_import(app, api, bills, uploads)
     _add_reading(app, bills)
     _add_closing(app, api, bills)

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from tidegate import __version__
 from tidegate.link.bell import Bell
+from tidegate.link.bill_routes import BillDoor, add_bill_routes
 from tidegate.link.controller_api import ControllerApi
 from tidegate.link.guards import host_guard
 from tidegate.link.limits import App, BodyLimit
@@ -35,7 +36,7 @@ class _Envelope(BaseModel):
     version: int
 
 
-def build_app(api: ControllerApi, pages: Pages, bell: Bell) -> App:
+def build_app(api: ControllerApi, pages: Pages, bell: Bell, bills: BillDoor | None = None) -> App:
     """The application: /v1 for agents, people and programs; pages and metrics beside it."""
     app = FastAPI(
         title="Tidegate controller",
@@ -49,6 +50,8 @@ def build_app(api: ControllerApi, pages: Pages, bell: Bell) -> App:
     add_operator_routes(app, api)
     add_pool_routes(app, api)
     add_query_routes(app, api)
+    if bills is not None:
+        add_bill_routes(app, api, bills)
     add_page_routes(app, api, pages)
     app.openapi = _describe(app)  # type: ignore[method-assign] # FastAPI's documented way to extend it
     return BodyLimit(app, on_report_too_large=lambda: api.refused("too_large"))

@@ -1,0 +1,90 @@
+"""A folder or an address where bills arrive: what is new there, each delivery as the files of one import."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tidegate.bills.parts import is_manifest
+from tidegate.runtime.files import replace_file
+
+_AT_REST = timedelta(seconds=60)
+"""A file that changed a moment ago may still be written."""
+_MARKS_KEPT = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Files that belong together: a manifest with its folder, or one file."""
+
+    name: str
+    paths: tuple[Path, ...]
+    mark: str
+    """Changes when any of its files does."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """Which deliveries have been dealt with, kept on disk so that a restart reads nothing again."""
+
+    file: Path
+    _marks: dict[str, str] = field(default_factory=dict)
+    _read: bool = False
+
+    def knows(self, delivery: Delivery) -> bool:
+        """Whether this very state of it has been dealt with."""
+        if not self._read:
+            self._read, self._marks = True, _marks_in(self.file)
+        return self._marks.get(delivery.name) == delivery.mark
+
+    def add(self, delivery: Delivery) -> None:
+        """It has been dealt with."""
+        self._marks.pop(delivery.name, None)
+        self._marks[delivery.name] = delivery.mark
+        while len(self._marks) > _MARKS_KEPT:
+            self._marks.pop(next(iter(self._marks)))
+        replace_file(self.file, json.dumps(self._marks).encode())
+
+
+def _marks_in(file: Path) -> dict[str, str]:
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}  # all is looked at once more, and found to be known by its content
+    return {str(name): str(mark) for name, mark in found.items()} if isinstance(found, dict) else {}
+
+
+def deliveries_in(folder: Path, now: datetime) -> Sequence[Delivery]:
+    """What lies in a folder and is at rest, by name: each manifest's folder as a whole, every other file by itself."""
+    files = sorted(each for each in folder.rglob("*") if each.is_file() and not each.name.startswith((".", "_")))
+    found = [
+        Delivery(str(paths[0].relative_to(folder)), tuple(paths), _mark(covered))
+        for paths, covered in _grouped(files)
+        if _at_rest(covered, now)
+    ]
+    return sorted(found, key=lambda delivery: delivery.name)
+
+
+def _grouped(files: Sequence[Path]) -> Iterator[tuple[Sequence[Path], Sequence[Path]]]:
+    """(what to import, what it rests on). Files below a manifest's folder belong to it."""
+    folders = {each.parent for each in files if is_manifest(each.name)}
+    for each in files:
+        if is_manifest(each.name):
+            yield [each], [other for other in files if each.parent in other.parents]
+        elif not any(folder in each.parents for folder in folders):
+            yield [each], [each]
+
+
+def _mark(files: Sequence[Path]) -> str:
+    states: Mapping[str, tuple[int, int]] = {
+        str(each): (stat.st_size, stat.st_mtime_ns) for each in files if (stat := each.stat())
+    }
+    return json.dumps(states, sort_keys=True)
+
+
+def _at_rest(files: Sequence[Path], now: datetime) -> bool:
+    newest = max(each.stat().st_mtime for each in files)
+    return datetime.fromtimestamp(newest, UTC) <= now - _AT_REST
