@@ -164,9 +164,9 @@ AnyEngine = Engine | FluidEngine
 class FluidGateway:
     """Shares each span's requests equally among the ready replicas; holds them while there is none."""
 
-    def __init__(self, blocks: Iterator[Block]) -> None:
-        """Nothing has arrived yet."""
-        self._blocks = blocks
+    def __init__(self, blocks: Iterator[Block], closes_at: float) -> None:
+        """Nothing has arrived yet; what would come from `closes_at` on does not."""
+        self._blocks, self._closes_at = blocks, closes_at
         self._spans: deque[Inflow] = deque()
         self._room = Inflow()
         self._t = 0.0
@@ -188,7 +188,7 @@ class FluidGateway:
         """Play the spans that end by `until`."""
         engines = [engine for engine in ready if isinstance(engine, FluidEngine)]
         while self._t + SPAN <= until + 1e-9:
-            span = self._next()
+            span = self._next() if self._t < self._closes_at else Inflow()
             self.total += span.requests
             self._t += SPAN
             whole = _sum(self._room, span)

@@ -13,9 +13,9 @@ from tidegate.simulate.world import Block
 class Gateway:
     """Feeds the engines with a run's requests."""
 
-    def __init__(self, blocks: Iterator[Block]) -> None:
-        """Nothing has arrived yet."""
-        self._blocks = blocks
+    def __init__(self, blocks: Iterator[Block], closes_at: float) -> None:
+        """Nothing has arrived yet; what would come from `closes_at` on does not."""
+        self._blocks, self._closes_at = blocks, closes_at
         self._at: list[float] = []
         self._sizes: list[tuple[int, int, int]] = []
         self._next = 0
@@ -40,7 +40,7 @@ class Gateway:
             engine.advance(until)
 
     def left_over(self) -> Iterator[Request]:
-        """The requests that nobody took, and those that were still to come."""
+        """The requests that nobody took."""
         yield from self._room
         self._room.clear()
 
@@ -52,7 +52,8 @@ class Gateway:
             self._at, self._next = block.at.tolist(), 0
             sizes = (block.prompt.tolist(), block.out.tolist(), block.cached.tolist())
             self._sizes = list(zip(*sizes, strict=True))
-        return self._at[self._next]
+        at = self._at[self._next]
+        return at if at < self._closes_at else float("inf")
 
     def _arrive(self, engines: list[Engine], at: float) -> None:
         request = Request(at, *self._sizes[self._next])

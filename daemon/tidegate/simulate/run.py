@@ -47,7 +47,8 @@ class _Run:
     def __init__(self, world: World, planner: Planner, seed: int) -> None:
         self._world, self._planner, self._seed = world, planner, seed
         traffic, self._random = (np.random.default_rng([seed, stream]) for stream in (1, 2))
-        self._gateway: Gateway | FluidGateway = (FluidGateway if world.fluid else Gateway)(world.traffic(traffic))
+        gateway = FluidGateway if world.fluid else Gateway
+        self._gateway: Gateway | FluidGateway = gateway(world.traffic(traffic), world.seconds)
         self._replicas = Replicas(world, self._random)
         self._watch = Watch(world)
         self._verdicts = Verdicts(world)
