@@ -106,13 +106,18 @@ class Cells:
     def number(self, cells: Sequence[str], place: int) -> Decimal | None:
         """An exact number, None where nothing stands."""
         cell = cells[place]
-        return decimal_of(cell, comma=self.manner.comma) if cell else None
+        if not cell:
+            return None
+        try:
+            return decimal_of(cell, comma=self.manner.comma)
+        except NumberError as error:
+            raise RowError(f"{self._named(place)}: {error}") from None
 
     def amount(self, cells: Sequence[str], place: int) -> Decimal:
         """An amount that must be there."""
         found = self.number(cells, place)
         if found is None:
-            raise RowError(f"{self.columns.header[place] if place < len(self.columns) else 'the amount'} is empty")
+            raise RowError(f"{self._named(place)} is empty")
         return found
 
     def text(self, cells: Sequence[str], *places: int) -> str:
@@ -125,7 +130,15 @@ class Cells:
     def time(self, cells: Sequence[str], place: int) -> datetime | None:
         """A moment, None where nothing stands."""
         cell = cells[place].strip()
-        return moment_of(cell, self.zone, day_first=self.manner.day_first) if NOTHING.get(cell, cell) else None
+        if not NOTHING.get(cell, cell):
+            return None
+        try:
+            return moment_of(cell, self.zone, day_first=self.manner.day_first)
+        except MomentError as error:
+            raise RowError(f"{self._named(place)}: {error}") from None
+
+    def _named(self, place: int) -> str:
+        return self.columns.header[place] if place < len(self.columns) else "a column"
 
     def tags(self, cells: Sequence[str], place: int) -> Mapping[str, str]:
         """Tags; rows that write the same text share one mapping."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from tidegate.bills.cells import NumberError
@@ -57,13 +58,12 @@ def read_prices(path: Path) -> Sequence[Price]:
 
 
 def _prices_of(part: Part) -> Iterator[Price]:
-    with opened(part) as source:
-        rows = records_of(source, part.name).rows
-        columns = Columns(next(rows, []))
+    with opened(part) as source, closing(records_of(source, part.name)) as records:
+        columns = Columns(next(records.rows, []))
         if not (columns.has(*_SKU) and columns.has(*_PRICE) and columns.has("currency")):
             raise Permanent(f"{part.name}: a price file has the columns sku, price and currency (docs/billing.md)")
         reader = _PriceReader(columns)
-        for number, cells in enumerate(rows, 1):
+        for number, cells in enumerate(records.rows, 1):
             if not any(map(str.strip, cells)):
                 continue
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import localcontext
@@ -72,7 +73,10 @@ class Reading:
             )
 
     def _part(self, part: Part, source: IO[bytes]) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
-        records = records_of(source, part.name)
+        with closing(records_of(source, part.name)) as records:
+            yield from self._rows(part, records)
+
+    def _rows(self, part: Part, records: Records) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
         opening = _open(records, part, self.wishes)
         number = quarantined = adding = 0
         last_short = False

@@ -31,6 +31,12 @@ class Records:
     delimiter: str = ","
     encoding: str = "utf-8"
     notes: dict[str, int] = field(default_factory=dict)
+    text: io.TextIOWrapper | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.text is not None:
+            self.text.close()
 
     def finish(self) -> None:
         """Take what was noticed while reading."""
@@ -51,7 +57,7 @@ def records_of(source: IO[bytes], name: str) -> Records:
     text = io.TextIOWrapper(source, encoding=encoding, errors="tidegate-count", newline="")
     start = _start(head, encoding)
     if start in ("{", "["):
-        return Records(_json_rows(text, name, document=start == "["), encoding=encoding)
+        return Records(_json_rows(text, name, document=start == "["), encoding=encoding, text=text)
     return _csv_rows(text, encoding, head.decode(encoding, "replace"), name)
 
 
@@ -111,7 +117,7 @@ def _csv_rows(text: io.TextIOWrapper, encoding: str, head: str, name: str) -> Re
                 f"{name}, line {reader.line_num}: {error}; a quote that is never closed, or no table of text"
             ) from error
 
-    return Records(rows(), delimiter, encoding)
+    return Records(rows(), delimiter, encoding, text=text)
 
 
 def delimiter_of(head: str) -> str:

@@ -18,11 +18,14 @@ from tidegate.cli import (
     db,
     db_dump,
     db_reader,
+    db_work,
     demo,
     engine,
     host,
     plan,
     pool,
+    price,
+    replay,
     simulate,
     units,
     user,
@@ -61,10 +64,12 @@ app.command("agent")(agent.agent)
 app.command("controller")(controller.controller)
 app.command("demo")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("replay")(replay.replay)
 app.command("simulate")(simulate.simulate)
 app.add_typer(engine.app, name="engine", help="What Tidegate sees in an engine.")
 app.add_typer(config.app, name="config")
 app.add_typer(bill.app, name="bill")
+app.add_typer(price.app, name="price")
 app.add_typer(host.app, name="host")
 app.add_typer(user.app, name="user")
 app.add_typer(pool.app, name="pool")
@@ -72,6 +77,9 @@ db.app.command("reader")(db_reader.reader)
 db.app.command("dump")(db_dump.dump)
 db.app.command("restore")(db_dump.restore)
 db.app.command("upgrade")(db_dump.upgrade)
+db.app.command("prune")(db_work.prune)
+db.app.command("backfill")(db_work.backfill)
+db.app.command("export")(db_work.export)
 app.add_typer(db.app, name="db")
 app.command("dashboards")(dashboards.dashboards)
 app.command("units")(units.units)
