@@ -31,7 +31,7 @@ class PrometheusProcess:
         folder.mkdir()
         self._log, port = folder / "log", free_port()
         (folder / "prometheus.yml").write_text(_CONFIG.format(port=target_port, every=every))
-        self._base = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{port}"
         self._command = [
             program,
             f"--config.file={folder / 'prometheus.yml'}",
@@ -74,15 +74,15 @@ class PrometheusProcess:
 
     def own_metrics(self) -> str:
         """What Prometheus says of itself."""
-        return httpx.get(f"{self._base}/metrics", trust_env=False).text
+        return httpx.get(f"{self.url}/metrics", trust_env=False).text
 
     def _ready(self) -> bool:
         try:
-            return httpx.get(f"{self._base}/-/ready", trust_env=False).status_code == 200
+            return httpx.get(f"{self.url}/-/ready", trust_env=False).status_code == 200
         except httpx.HTTPError:
             return False
 
     def _get(self, path: str, **parameters: str) -> Any:
-        answer = httpx.get(f"{self._base}{path}", params=parameters, timeout=60.0, trust_env=False).json()
+        answer = httpx.get(f"{self.url}{path}", params=parameters, timeout=60.0, trust_env=False).json()
         assert answer["status"] == "success", answer
         return answer["data"]

@@ -50,7 +50,7 @@ def looks(host: HostName, until: datetime = NOON) -> Sequence[HostReading]:
     """What the host's agent saw."""
     end = SILENT_FROM if host == G3 else until
     steps = range((end - BEGIN) // STEP + 1)
-    return [_look(host, BEGIN + STEP * step) for step in steps]
+    return [look_at(host, BEGIN + STEP * step) for step in steps]
 
 
 def states() -> Mapping[HostName, HostState]:
@@ -64,14 +64,14 @@ def samples() -> Iterator[SampleSeries]:
         target = {"job": "tidegate", "instance": f"10.0.0.{number}:9091", "service": "tidegate-agent"}
         seen = looks(host)
         yield from scraped(
-            ((look.at.timestamp() + SCRAPED_AFTER, _page(seen[: at + 1])) for at, look in enumerate(seen)), target
+            ((look.at.timestamp() + SCRAPED_AFTER, page(seen[: at + 1])) for at, look in enumerate(seen)), target
         )
         moments = [BEGIN + STEP * step for step in range((NOON - BEGIN) // STEP + 1)]
         answers = [(at.timestamp() + SCRAPED_AFTER, float(host != G3 or at <= SILENT_FROM)) for at in moments]
         yield SampleSeries({"__name__": "up", "job": "tidegate", "instance": target["instance"]}, answers)
 
 
-def _page(seen: Sequence[HostReading]) -> AgentSnapshot:
+def page(seen: Sequence[HostReading]) -> AgentSnapshot:
     """The agent's snapshot after its newest look."""
     now, recent = seen[-1], [look.engines[0] for look in seen[-5:]]
     engine = now.engines[0]
@@ -88,7 +88,8 @@ def _page(seen: Sequence[HostReading]) -> AgentSnapshot:
     )
 
 
-def _look(host: HostName, at: datetime) -> HostReading:
+def look_at(host: HostName, at: datetime) -> HostReading:
+    """What the host's agent saw at a moment of the story."""
     engine = {G1: _worse, G2: _two_ranks, G3: _even}[host](at)
     return HostReading(host, at, survey(at, 0.5), (replace(engine, engine=EngineName(SEATS[host][0])),))
 

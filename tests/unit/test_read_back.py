@@ -169,11 +169,19 @@ def test_an_agent_that_does_not_say_who_it_is_is_named() -> None:
 def test_what_is_no_number_is_missing_and_counted(value: float) -> None:
     series = scraped([(1.0, shown())])
     names = {"tidegate_running_requests", "tidegate_generation_tokens_total"}
-    bent = [SampleSeries(s.labels, [(1.0, value)]) if s.labels["__name__"] in names else s for s in series]
+    bent = [SampleSeries(s.labels, [(1.0, value), (9.0, 1.0)]) if s.labels["__name__"] in names else s for s in series]
     found = read_back(bent)
     assert gauge(engine(only(found), "vllm-a"), Gauge.RUNNING) == Missing(Gap.NOT_FINITE)
     assert Counter.GENERATION_TOKENS not in {counter for counter, _ in engine(only(found), "vllm-a").counters}
     assert found.dropped == {"not_finite": 2}
+
+
+def test_the_mark_of_a_series_that_ended_is_no_value_of_it() -> None:
+    """VictoriaMetrics hands out a NaN where a target went down: of every series, and no agent had said so."""
+    ended = [SampleSeries(s.labels, [*s.points, (16.0, math.nan)]) for s in scraped([(1.0, shown())])]
+    found = read_back(ended)
+    assert only(found) == only(read_back(scraped([(1.0, shown())])))
+    assert not found.dropped
 
 
 def test_series_that_contradict_each_other_are_no_value() -> None:

@@ -59,7 +59,7 @@ class MeasuredUsage:
             for _, seconds in series.points:
                 if math.isfinite(seconds) and oldest.timestamp() < seconds < now.timestamp():
                     return bucket_of(datetime.fromtimestamp(seconds, UTC)) - BUCKET
-        return bucket_of(now)
+        return bucket_of(now) - BUCKET
 
     def _look_again(self, now: datetime) -> int:
         if self._next is None or self._next < bucket_of(now) - 2 * BUCKET:

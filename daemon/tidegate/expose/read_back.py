@@ -78,30 +78,29 @@ class _Scrape:
     cells: dict[SeriesKey, Number] = field(default_factory=dict)
     spoilt: set[SeriesKey] = field(default_factory=set)
     """Those that two series gave different values."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Samples that became no figure, by reason."""
     host: str = ""
 
 
 def read_back(found: Iterable[SampleSeries], host_label: str = "") -> Scraped:
     """The readings that the samples were; what becomes no figure is counted by reason."""
     scrapes: dict[Target, dict[float, _Scrape]] = {}
-    dropped: Counter[str] = Counter()
     for series in found:
         own, target = _split(series.labels)
-        _take(series, own, scrapes.setdefault(target, {}), dropped)
+        _take(series, own, scrapes.setdefault(target, {}))
         host = _named(series.labels, own, host_label)
         if host:
             for at, _ in series.points:
                 scrapes[target][at].host = host
     nameless = {dict(target).get("instance", "?") for target, times in scrapes.items() if _is_nameless(times.values())}
-    readings = _once([scrape for by_time in scrapes.values() for scrape in by_time.values() if scrape.host])
-    ahead = [
-        at - moment.timestamp() for looks in scrapes.values() for at, look in looks.items() if (moment := _ended(look))
-    ]
+    whole = [(at, look) for times in scrapes.values() for at, look in times.items() if _FRESH in look.cells]
+    dropped: Counter[str] = Counter()
+    for _, scrape in whole:
+        dropped.update(scrape.dropped)
+    ahead = [at - moment.timestamp() for at, look in whole if (moment := _moment(look.cells))]
+    readings = _once(look for _, look in whole if look.host)
     return Scraped(readings, dict(dropped), tuple(sorted(nameless)), min(ahead, default=None))
-
-
-def _ended(scrape: _Scrape) -> datetime | None:
-    return _moment(scrape.cells) if _FRESH in scrape.cells else None
 
 
 def _is_nameless(scrapes: Iterable[_Scrape]) -> bool:
@@ -147,26 +146,27 @@ def target_of(labels: Labels) -> Target:
     return frozenset(item for item in labels.items() if item[0].removeprefix(_EXPORTED) not in _NO_TARGETS)
 
 
-def _take(series: SampleSeries, own: Labels, scrapes: dict[float, _Scrape], dropped: Counter[str]) -> None:
+def _take(series: SampleSeries, own: Labels, scrapes: dict[float, _Scrape]) -> None:
     found = list(cells(series.labels.get("__name__", ""), own))
-    if not found and "le" in own:
-        dropped["malformed"] += len(series.points)
-    for at, value in series.points:
+    last = len(series.points) - 1
+    for place, (at, value) in enumerate(series.points):
         scrape = scrapes.setdefault(at, _Scrape())
+        if not found and "le" in own:
+            scrape.dropped["malformed"] += 1
+        if found and not math.isfinite(value):
+            scrape.dropped["not_finite"] += 1
+        if place == last and math.isnan(value):
+            continue  # how VictoriaMetrics marks that a series ended; Prometheus leaves its mark out
         for cell in found:
-            if cell.said is not None:
-                if value == 1.0:
-                    _put(scrape, cell.key, cell.said, dropped)
-            elif math.isfinite(value):
-                _put(scrape, cell.key, value, dropped)
-            else:
-                dropped["not_finite"] += 1
-                _put(scrape, cell.key, Missing(Gap.NOT_FINITE), dropped)
+            if cell.said is None:
+                _put(scrape, cell.key, value if math.isfinite(value) else Missing(Gap.NOT_FINITE))
+            elif value == 1.0:
+                _put(scrape, cell.key, cell.said)
 
 
-def _put(scrape: _Scrape, key: SeriesKey, value: Number, dropped: Counter[str]) -> None:
+def _put(scrape: _Scrape, key: SeriesKey, value: Number) -> None:
     if scrape.cells.setdefault(key, value) != value and key not in scrape.spoilt:
-        dropped["conflicting"] += 1
+        scrape.dropped["conflicting"] += 1
         scrape.spoilt.add(key)
 
 
