@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from fakes.store_samples import FakeHosts, FakeReports
@@ -23,7 +23,7 @@ from tidegate.model.history import (
     Question,
     Scope,
 )
-from tidegate.model.reading import Histogram, HostName, Missing
+from tidegate.model.reading import Histogram, HostName, Missing, Number
 from tidegate.model.series import SeriesKey, flatten
 from tidegate.model.window import quantile
 
@@ -37,6 +37,8 @@ class FakeHistories:
 
     def __init__(self, reports: FakeReports, hosts: FakeHosts) -> None:
         self.reports, self.hosts = reports, hosts
+        self._flat: list[tuple[HostName, datetime, SeriesKey, Number]] = []
+        self._rows = 0
 
     def query(self, question: Question, limits: Limits = Limits()) -> History:  # noqa: B008 - a frozen value
         question = question.bounded(limits)
@@ -47,7 +49,7 @@ class FakeHistories:
             lines = [Line(dict(k), [t for t, _ in row], [v for _, v in row]) for k, row in cut.items() if row]
             return _bounded(History(question, None, Layer.RAW, tuple(lines)), limits)
         grid = question.grid(question.step)
-        values = {labels: [_step(question, row, start) for start in grid] for labels, row in found.items()}
+        values = {labels: _steps(question, row, grid) for labels, row in found.items()}
         lines = [Line(dict(k), [float(s) for s in grid], row) for k, row in _grouped(question, values).items()]
         kept = tuple(line for line in lines if any(value is not None for value in line.values))
         return _bounded(History(question, question.step, Layer.RAW, kept), limits)
@@ -61,14 +63,26 @@ class FakeHistories:
         name = f"{name}_bucket" if question.metric.kind is Kind.DISTRIBUTION else name
         end = question.until + (question.step or timedelta())
         rows: dict[Labels, list[Sample]] = {}
-        for reading in self.reports.readings(question.since - (question.step or timedelta()) - _EARLIER, end):
-            for key, value in zip(*flatten(reading), strict=True):
-                if (key.scope, key.name) == (question.metric.scope.value, name):
-                    labels = self._labels(reading.host, key)
-                    if all(dict(labels).get(label, "") in among for label, among in question.where.items()):
-                        sample = (reading.at.timestamp(), None if isinstance(value, Missing) else value)
-                        rows.setdefault(labels, []).append(sample)
+        since = question.since - (question.step or timedelta()) - _EARLIER
+        for host, at, key, value in self._everything():
+            if (key.scope, key.name) == (question.metric.scope.value, name) and since <= at < end:
+                labels = self._labels(host, key)
+                if all(dict(labels).get(label, "") in among for label, among in question.where.items()):
+                    sample = (at.timestamp(), None if isinstance(value, Missing) else value)
+                    rows.setdefault(labels, []).append(sample)
         return dict(sorted(rows.items(), key=lambda item: _words(item[0])))
+
+    def _everything(self) -> list[tuple[HostName, datetime, SeriesKey, Number]]:
+        """Every stored figure; remembered while no report comes."""
+        if self._rows != len(self.reports.rows):
+            readings = self.reports.readings(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+            self._flat = [
+                (reading.host, reading.at, key, value)
+                for reading in readings
+                for key, value in zip(*flatten(reading), strict=True)
+            ]
+            self._rows = len(self.reports.rows)
+        return self._flat
 
     def _labels(self, host: HostName, key: SeriesKey) -> Labels:
         found = {Label.HOST: host, Label.RANK: key.rank, Label.LE: key.le}
@@ -97,26 +111,31 @@ def _bounded(answer: History, limits: Limits) -> History:
     return answer
 
 
-def _step(question: Question, row: Sequence[Sample], start: int) -> float | None:
-    assert question.step is not None
-    end = start + question.step.total_seconds()
-    inside = [value for at, value in row if start <= at < end and value is not None]
-    grown: list[float] = []
+def _steps(question: Question, row: Sequence[Sample], grid: range) -> list[float | None]:
+    """The value of each step."""
+    inside: dict[int, list[float]] = {}
+    grown: dict[int, list[float]] = {}
     last: float | None = None
     for at, value in row:
         if value is None:
             continue
-        if start <= at < end and last is not None:
-            grown.append(value - last if value >= last else value)
+        step = (int(at) - grid.start) // grid.step
+        inside.setdefault(step, []).append(value)
+        if last is not None:
+            grown.setdefault(step, []).append(value - last if value >= last else value)
         last = value
-    rules = {Aggregate.AVG: lambda: sum(inside) / len(inside), Aggregate.MIN: lambda: min(inside)}
-    rules |= {Aggregate.MAX: lambda: max(inside), Aggregate.SUM: lambda: sum(inside)}
-    rules |= {Aggregate.COUNT: lambda: float(len(inside)), Aggregate.LAST: lambda: inside[-1]}
-    if question.aggregate in rules:
-        return rules[question.aggregate]() if inside else None
+    return [_value(question, inside.get(step, []), grown.get(step, []), grid.step) for step in range(len(grid))]
+
+
+def _value(question: Question, inside: Sequence[float], grown: Sequence[float], seconds: int) -> float | None:
+    plain = {Aggregate.AVG: lambda: sum(inside) / len(inside), Aggregate.MIN: lambda: min(inside)}
+    plain |= {Aggregate.MAX: lambda: max(inside), Aggregate.SUM: lambda: sum(inside)}
+    plain |= {Aggregate.COUNT: lambda: float(len(inside)), Aggregate.LAST: lambda: inside[-1]}
+    if question.aggregate in plain:
+        return plain[question.aggregate]() if inside else None
     if not grown:
         return None
-    return sum(grown) / (end - start) if question.aggregate is Aggregate.RATE else sum(grown)
+    return sum(grown) / seconds if question.aggregate is Aggregate.RATE else sum(grown)
 
 
 _Rows = Mapping[Labels, Sequence[float | None]]

@@ -22,6 +22,7 @@ from tidegate.model.history import (
     Metric,
     Question,
 )
+from tidegate.store.chunk_codec import ABSENT
 from tidegate.store.database import Database
 from tidegate.store.history_find import Found, find, values_of
 from tidegate.store.history_layers import TABLES, WIDTHS, Choice, choose
@@ -230,7 +231,9 @@ def _words(labels: Mapping[Label, str]) -> tuple[str, ...]:
 
 
 def _raw_line(one: Found, read: Samples, row: int) -> Line:
-    return Line(one.labels, (read.moments / _MICROSECONDS).tolist(), _numbers(read.values[row]))
+    values = read.values[row]
+    shown = values.view(np.uint64) != ABSENT
+    return Line(one.labels, (read.moments[shown] / _MICROSECONDS).tolist(), _numbers(values[shown]))
 
 
 def _numbers(values: Matrix) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select, true
 
 from tidegate.model.history import Kind, Label, LimitError, Limits, Metric, Question, Scope
 from tidegate.model.series import SeriesKey
@@ -109,7 +109,7 @@ def _gpu_owners(connection: Connection) -> _Owners:
             held.c.value.op("->>")("name").label("engine"),
         )
         .select_from(host)
-        .join(gpu, func.true())
+        .join(gpu, true())
         .join(held, held.c.value.op("->")("gpu_indices").op("@>")(gpu.c.value.op("->")("index")))
         .where(host.c.state.is_not(None))
     )

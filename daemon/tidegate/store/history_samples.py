@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from tidegate.store.chunk_codec import decode, decode_clock
+from tidegate.store.chunk_codec import ABSENT, decode, decode_clock
 from tidegate.store.history_find import Found
 from tidegate.store.history_math import Matrix
 from tidegate.store.layouts import Layouts
@@ -41,7 +41,10 @@ _REPORTS = """
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """A column a moment, in ascending order; a row a series, in the order that was asked for. NaN is missing."""
+    """A column a moment, in ascending order; a row a series, in the order that was asked for. NaN is missing.
+
+    It is `chunk_codec.ABSENT` where the host was sampled and did not show the series.
+    """
 
     moments: Moments
     values: Matrix
@@ -74,7 +77,7 @@ def _from_chunks(
     moments = [decode_clock(payload) for _, payload in clocks]
     ends = np.cumsum([len(one) for one in moments])
     places = {start: int(end) - len(one) for (start, _), end, one in zip(clocks, ends, moments, strict=True)}
-    values = np.full((len(found), int(ends[-1]) if len(ends) else 0), np.nan)
+    values = _absent(len(found), int(ends[-1]) if len(ends) else 0)
     lines = {one.id: line for line, one in enumerate(found)}
     for start, series, payload in chunks:
         wanted = [place for place, one in enumerate(series) if one in lines]
@@ -91,7 +94,7 @@ def _from_reports(
     driver: Any = connection.connection.driver_connection
     with driver.cursor(binary=True) as cursor:
         rows = cursor.execute(_REPORTS, [host, since, until, WINDOW]).fetchall()
-    values = np.full((len(found), len(rows)), np.nan)
+    values = _absent(len(found), len(rows))
     known = layouts.load(connection, {(host, layout) for _, layout, _ in rows})
     chosen: dict[str, tuple[NDArray[np.intp], NDArray[np.intp]]] = {}
     for column, (_, layout, packed) in enumerate(rows):
@@ -102,6 +105,10 @@ def _from_reports(
             values[lines, column] = columns(packed, places)
     values[np.isinf(values)] = np.nan  # as when the vector is read (model/vector.py)
     return np.array([at for at, _, _ in rows], np.int64), values
+
+
+def _absent(series: int, samples: int) -> Matrix:
+    return np.full((series, samples), ABSENT).view(np.float64)
 
 
 def _choose(places: Mapping[Any, int], found: Sequence[Found]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
