@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ from tidegate.config.settings import Settings
 from tidegate.expose.controller_pages import ControllerPages
 from tidegate.link.bell import Bell
 from tidegate.link.command_client import CommandClient
+from tidegate.link.pool_client import PoolClient
 from tidegate.link.pool_messages import ModeCommand, PauseCommand, WishCommand
 from tidegate.link.report_endpoint import build_app
 from tidegate.model.decision import Limit
@@ -187,16 +189,16 @@ def test_only_an_operator_commands_and_the_log_names_him(desk: Desk, tmp_path: P
     desk.tick()
     other = tmp_path / "viewer"
     other.write_text("viewers")
-    calls: list[Callable[[CommandClient], object]] = [
-        lambda client: client.pool_command("burst", "pause", PauseCommand()),
-        lambda client: client.pool_command("burst", "resume", None),
-        lambda client: client.pool_command("burst", "bounds", None),
+    calls: list[Callable[[PoolClient], object]] = [
+        lambda client: client.pause("burst", PauseCommand()),
+        lambda client: client.resume("burst"),
+        lambda client: client.bounds("burst", None),
         lambda client: client.mode(ModeCommand(mode=Mode.PAUSED)),
         lambda client: client.wish("chat", WishCommand(replicas=2)),
     ]
     for call in calls:
         with pytest.raises(Permanent, match="vic is a viewer"):
-            call(CommandClient(desk.url, other))
+            call(PoolClient(CommandClient(desk.url, other)))
     desk.command("pool", "pause", "burst", "--in")
     desk.command("pool", "resume", "burst")
     (only,) = desk.world.api.commands(10)
@@ -204,7 +206,7 @@ def test_only_an_operator_commands_and_the_log_names_him(desk: Desk, tmp_path: P
 
 
 def test_a_wish_of_another_program_sizes_a_service_under_external(desk: Desk, now: datetime) -> None:
-    client = CommandClient(desk.url, desk.token)
+    client = PoolClient(CommandClient(desk.url, desk.token))
     desk.tick()
     with pytest.raises(Permanent, match="chat is sized by target"):
         client.wish("chat", WishCommand(replicas=3))
@@ -233,3 +235,27 @@ def test_a_wish_says_how_old_it_is(now: datetime) -> None:
     policy = replace(fleet_policy(), services={CHAT: ServicePolicy(CHAT, policy=PolicyName.EXTERNAL)})
     later = now + timedelta(seconds=50)
     assert external_wishes(policy, [ExternalWish(CHAT, 3, now, "x")], later)[CHAT] == Value(3, timedelta(seconds=50))
+
+
+def test_the_stored_past_is_replayed_under_another_configuration(desk: Desk, tmp_path: Path) -> None:
+    for _ in range(8):
+        desk.tick(load=25)
+    file = tmp_path / "new.toml"
+    file.write_text(
+        '[[service]]\nname = "chat"\npolicy = "target"\n[service.target]\nin_flight_per_replica = 5\n'
+        '[[pool]]\nname = "base"\nmax = 1\nprice_per_gpu_hour = 2\n'
+        '[[pool]]\nname = "burst"\nkind = "burst"\nmax = 8\nprice_per_gpu_hour = 3\n'
+    )
+    before = desk.world.store.replicas.load()
+
+    said = desk.run("replay", "--config", str(file), "--since", "10m").output
+    data = json.loads(desk.run("replay", "--config", str(file), "--since", "10m", "--json").output)
+
+    assert "7 ticks: was -> would have been" in said
+    assert data["pools"]["burst"]["ticks_that_differ"] > 0
+    assert {(one["was"], one["would"]) for one in data["differences"]} >= {(2, 4)}
+    assert desk.world.store.replicas.load() == before
+
+    assert desk.run("replay", "--config", str(file), "--since", "0h").exit_code == 2
+    told = desk.run("replay", "--config", str(tmp_path / "none.toml"), "--since", "1h")
+    assert "none.toml" in str(told.exception)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tidegate.cli.remote import DEFAULT_URL, ControllerOption, TokenOption, client
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pydantic import BaseModel
+from tidegate.cli.remote import DEFAULT_URL, ControllerOption, TokenOption, pool_client
 
 app = typer.Typer(help="Why each pool has the size that it has, and how to hold it.", no_args_is_help=True)
 
@@ -30,7 +25,7 @@ def list_pools(controller: ControllerOption = DEFAULT_URL, as_json: Json = False
     """Show every pool: size, target, and what bounds it."""
     from tidegate.cli.pool_view import table
 
-    pools = client(controller, None).pools()
+    pools = pool_client(controller, None).pools()
     if as_json:
         typer.echo("[" + ",\n ".join(pool.model_dump_json() for pool in pools) + "]")
     else:
@@ -42,7 +37,7 @@ def explain(name: Name, controller: ControllerOption = DEFAULT_URL, as_json: Jso
     """Say why a pool has its size: signals with their age, limits, what was learned, when it may change."""
     from tidegate.cli.pool_view import explanation
 
-    found = client(controller, None).pool(name)
+    found = pool_client(controller, None).pool(name)
     typer.echo(found.model_dump_json(indent=2) if as_json else "\n".join(explanation(found)))
 
 
@@ -60,13 +55,13 @@ def pause(
 
     both = shrinking == growing
     command = PauseCommand(growing=growing or both, shrinking=shrinking or both, for_seconds=seconds(duration))
-    _command(name, "pause", command, controller, token_file)
+    typer.echo(pool_client(controller, token_file).pause(name, command))
 
 
 @app.command()
 def resume(name: Name, controller: ControllerOption = DEFAULT_URL, token_file: TokenOption = None) -> None:
     """End a pool's pauses."""
-    _command(name, "resume", None, controller, token_file)
+    typer.echo(pool_client(controller, token_file).resume(name))
 
 
 @app.command()
@@ -84,11 +79,12 @@ def bounds(
 
     span = seconds(duration)
     if clear:
-        _command(name, "bounds", None, controller, token_file)
+        typer.echo(pool_client(controller, token_file).bounds(name, None))
         return
     if span is None or (low is None and high is None):
         raise typer.BadParameter("say --min or --max, and --for how long (or --clear)")
-    _command(name, "bounds", BoundsCommand(min=low, max=high, for_seconds=span), controller, token_file)
+    command = BoundsCommand(min=low, max=high, for_seconds=span)
+    typer.echo(pool_client(controller, token_file).bounds(name, command))
 
 
 @app.command()
@@ -105,7 +101,7 @@ def mode(
     if mode not in {*Mode, "configured"}:
         raise typer.BadParameter(f"must be one of {', '.join(Mode)}, configured")
     command = ModeCommand(mode=None if mode == "configured" else Mode(mode), for_seconds=seconds(duration))
-    typer.echo(client(controller, token_file).mode(command))
+    typer.echo(pool_client(controller, token_file).mode(command))
 
 
 def seconds(duration: str | None) -> float | None:
@@ -117,7 +113,3 @@ def seconds(duration: str | None) -> float | None:
     if not 0 < span <= 366 * _UNITS["d"]:
         raise typer.BadParameter(f"--for {duration}: write a number and s, m, h or d, such as 90s or 2h; at most 366d")
     return span
-
-
-def _command(name: str, action: str, command: BaseModel | None, controller: str, token_file: Path | None) -> None:
-    typer.echo(client(controller, token_file).pool_command(name, action, command))

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from tidegate.link.command_client import CommandClient
+    from tidegate.link.pool_client import PoolClient
 
 DEFAULT_URL = "http://127.0.0.1:9092"
 STATE_DIR = Path("/var/lib/tidegate")
@@ -32,6 +33,13 @@ def client(controller: str, token_file: Path | None) -> CommandClient:
     from tidegate.link.command_client import CommandClient
 
     return CommandClient(controller, token_file or _own_token())
+
+
+def pool_client(controller: str, token_file: Path | None) -> PoolClient:
+    """The same for the commands about pools."""
+    from tidegate.link.pool_client import PoolClient
+
+    return PoolClient(client(controller, token_file))
 
 
 def _own_token() -> Path:

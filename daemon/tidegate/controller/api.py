@@ -17,7 +17,7 @@ from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
-from tidegate.model.records import DecisionRecord
+from tidegate.model.records import DecisionRecord, PoolFigures
 from tidegate.runtime.clock import Clock
 from tidegate.wire import Answer, Batch, Desired, HostRecord
 
@@ -79,6 +79,10 @@ class Api:
     def query(self, question: Question, limits: Limits) -> History:
         """The past of the series asked for."""
         return self.histories.query(question, limits)
+
+    def figures(self, since: datetime, until: datetime) -> Sequence[PoolFigures]:
+        """The tick figures with since <= at < until, by time."""
+        return self.decisions_store.figures(since, until)
 
     def commands(self, limit: int) -> Sequence[Command]:
         """Operators' commands, the newest first, ended ones too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -18,7 +18,6 @@ from tidegate.link.messages import (
     TokenShape,
     UserCommand,
 )
-from tidegate.link.pool_messages import DoneShape, ExplanationShape
 from tidegate.link.query_messages import HistoryShape, QueryForm
 from tidegate.runtime.errors import Permanent, Transient
 from tidegate.runtime.loopback import is_loopback
@@ -26,10 +25,6 @@ from tidegate.runtime.loopback import is_loopback
 TIMEOUT_SECONDS = 15.0
 
 S = TypeVar("S", bound=BaseModel)
-
-
-class _Nothing(BaseModel):
-    """The body of a command that says everything by its address."""
 
 
 class CommandClient:
@@ -52,33 +47,6 @@ class CommandClient:
     def user(self, name: str, role: Role) -> TokenShape:
         """Add a user, or give him another token."""
         return read(TokenShape, self._call("POST", "/v1/users", _command(UserCommand, name=name, role=role)))
-
-    def pools(self) -> list[ExplanationShape]:
-        """Every pool: why it has the size that it has."""
-        answer = self._call("GET", "/v1/pools")
-        try:
-            return [ExplanationShape.model_validate(found) for found in answer.json()]
-        except ValueError as error:
-            raise Permanent(f"{self._url} does not answer as a Tidegate controller does: {error}") from error
-
-    def pool(self, name: str) -> ExplanationShape:
-        """One pool: why it has the size that it has."""
-        return read(ExplanationShape, self._call("GET", f"/v1/pools/{quote(name, safe='')}"))
-
-    def pool_command(self, name: str, action: str, command: BaseModel | None) -> str:
-        """Pause, resume or bound a pool; what was done, in words. Without a message: resume, or the bounds' end."""
-        path, method = f"/v1/pools/{quote(name, safe='')}/{action}", "POST"
-        if action == "bounds" and command is None:
-            method = "DELETE"
-        return read(DoneShape, self._call(method, path, command or _Nothing())).done
-
-    def mode(self, command: BaseModel) -> str:
-        """Set the mode; what was done, in words."""
-        return read(DoneShape, self._call("POST", "/v1/mode", command)).done
-
-    def wish(self, service: str, command: BaseModel) -> str:
-        """Say how many replicas of a service are wished for; what was done, in words."""
-        return read(DoneShape, self._call("POST", f"/v1/services/{quote(service, safe='')}/wish", command)).done
 
     def history(self, form: QueryForm) -> HistoryShape:
         """The past of the series asked for."""

@@ -11,7 +11,7 @@ from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
-from tidegate.model.records import DecisionRecord
+from tidegate.model.records import DecisionRecord, PoolFigures
 from tidegate.wire import Answer, Batch, Desired, HostRecord
 
 
@@ -56,6 +56,10 @@ class ControllerApi(Protocol):
 
     def query(self, question: Question, limits: Limits) -> History:
         """The past of the series asked for; raises ValueError when that makes no sense or goes beyond the limits."""
+        ...
+
+    def figures(self, since: datetime, until: datetime) -> Sequence[PoolFigures]:
+        """The tick figures with since <= at < until, by time."""
         ...
 
     def commands(self, limit: int) -> Sequence[Command]:

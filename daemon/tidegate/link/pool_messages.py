@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tidegate.link.messages import PoolShape, Shape
+from tidegate.link.messages import FiguresShape, PoolShape, Shape
 from tidegate.model.command import CommandKind
 from tidegate.model.fleet import FailureClass
 from tidegate.model.policy import Mode, PolicyName
@@ -52,6 +52,19 @@ class WishCommand(_Message):
     replicas: Count
     for_seconds: Seconds | None = None
     """How long it counts; null: `stale_after_seconds` of the service."""
+
+
+class RecordedShape(FiguresShape):
+    """A pool's figures at one tick of the past, as they were stored."""
+
+    at: datetime
+    pool: str
+    service: str
+    ready: int
+    starting: int
+    leaving: int
+    target: int
+    gpus: int
 
 
 class CommandShape(Shape):

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import structlog
 from fastapi import Depends, FastAPI, Query
+from pydantic import AwareDatetime
 
 from tidegate.link import pool_answers as answers
 from tidegate.link import pool_messages as m
@@ -24,6 +25,7 @@ from tidegate.wire import Name
 
 _log = structlog.get_logger()
 
+_LONGEST_FIGURES = timedelta(hours=1)
 _NONE = {"description": "There is no such pool or service."}
 _ANOTHER_POLICY = {"description": "The service is not sized by wishes."}
 _PAUSES = frozenset({CommandKind.PAUSE_IN, CommandKind.PAUSE_OUT})
@@ -32,6 +34,7 @@ _PAUSES = frozenset({CommandKind.PAUSE_IN, CommandKind.PAUSE_OUT})
 def add_pool_routes(app: FastAPI, api: ControllerApi) -> None:
     """Mount the routes."""
     _add_reading(app, api)
+    _add_past(app, api)
     _add_pauses(app, api)
     _add_bounds(app, api)
     _add_mode(app, api)
@@ -54,6 +57,17 @@ def _add_reading(app: FastAPI, api: ControllerApi) -> None:
     def commands(limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> list[m.CommandShape]:
         """Operators' commands, the newest first, ended ones too: who gave and who ended each."""
         return [answers.command(found, api.now()) for found in api.commands(limit)]
+
+
+def _add_past(app: FastAPI, api: ControllerApi) -> None:
+    @app.get("/v1/figures", tags=["fleet"], responses=RESPONSES)
+    def figures(
+        since: Annotated[AwareDatetime, Query()], until: Annotated[AwareDatetime, Query()]
+    ) -> list[m.RecordedShape]:
+        """Every pool's figures at every tick with since <= at < until, an hour at most; oldest first."""
+        if not since < until <= since + _LONGEST_FIGURES:
+            raise Refused(422, "`since` must be before `until`, by an hour at most", "ask for one hour after the other")
+        return [m.RecordedShape.model_validate(row, from_attributes=True) for row in api.figures(since, until)]
 
 
 def _add_pauses(app: FastAPI, api: ControllerApi) -> None:
