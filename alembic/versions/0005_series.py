@@ -81,7 +81,9 @@ def dictionary() -> None:
         sa.Column("cold", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("host", "start", name="series_window_pkey"),
     )
-    op.create_index("series_window_not_before_idx", "series_window", ["not_before"])
+    due, warm = sa.text("done < version"), sa.text("NOT cold")
+    op.create_index("series_window_due_idx", "series_window", ["not_before"], postgresql_where=due)
+    op.create_index("series_window_warm_idx", "series_window", ["start"], postgresql_where=warm)
 
 
 def chunks() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidegate.model.decision import Decision
@@ -80,6 +81,28 @@ class Pruned:
     days: tuple[str, ...] = ()
     """Days of reports, dropped whole."""
     rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What one go of compaction did."""
+
+    windows: int = 0
+    """Two hours of one host each."""
+    samples: int = 0
+    merged: int = 0
+    """Cold rows' worth of windows, eight hours of one host each."""
+    left_out: Mapping[HostName, int] = field(default_factory=dict)
+    """Series of a host that are not compacted, since it shows more new ones in a day than it may."""
+
+    def __add__(self, other: Compacted) -> Compacted:
+        """Both together."""
+        return Compacted(
+            self.windows + other.windows,
+            self.samples + other.samples,
+            self.merged + other.merged,
+            {**self.left_out, **other.left_out},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,9 @@ WIDTHS: Mapping[str, int] = {
 }
 """The tables whose parts these are. A `report` of a day, as earlier versions made them, serves until it is dropped."""
 
+_OPTIONS: Mapping[str, str] = {"report": " WITH (toast_tuple_target = 8160, autovacuum_enabled = false)"}
+"""A report lies in one piece, and is gone before its row has to be looked after."""
+
 _NAMES = text(
     "SELECT p.relname AS parent, c.relname AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
     "JOIN pg_class p ON p.oid = i.inhparent WHERE i.inhparent = ANY (CAST(:parents AS regclass[])) ORDER BY c.relname"
@@ -138,7 +141,9 @@ def _missing(wanted: Iterable[Part], present: Collection[Part]) -> list[Part]:
 
 def _create(connection: Connection, part: Part) -> None:
     # Names and bounds are made of a moment alone: DDL takes no parameters.
-    connection.exec_driver_sql(f"CREATE TABLE {part.name} (LIKE {part.parent} INCLUDING ALL)")
+    connection.exec_driver_sql(
+        f"CREATE TABLE {part.name} (LIKE {part.parent} INCLUDING ALL){_OPTIONS.get(part.parent, '')}"
+    )
     connection.exec_driver_sql(
         f"ALTER TABLE {part.parent} ATTACH PARTITION {part.name} "
         f"FOR VALUES FROM ('{part.start.isoformat()}') TO ('{part.end.isoformat()}')"

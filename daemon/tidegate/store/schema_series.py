@@ -42,6 +42,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, REAL
 
@@ -98,7 +99,8 @@ series_window = Table(
     Column("not_before", _Moment, nullable=False),
     Column("samples", Integer, nullable=False),
     Column("cold", Boolean, nullable=False),
-    Index(None, "not_before"),
+    Index("series_window_due_idx", "not_before", postgresql_where=text("done < version")),
+    Index("series_window_warm_idx", "start", postgresql_where=text("NOT cold")),
 )
 """`version` grows when reports come; `done` is the version that the chunks were made of, 0 when there are none yet.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.store.alerts import StoredAlerts
 from tidegate.store.bills import StoredBills
 from tidegate.store.commands import StoredCommands
+from tidegate.store.compaction import StoredCompaction
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
 from tidegate.store.fence import Fence, NoFence
@@ -16,6 +17,7 @@ from tidegate.store.partitions import Partitions
 from tidegate.store.replicas import StoredReplicas
 from tidegate.store.reports import StoredReports
 from tidegate.store.retention import StoredRetention
+from tidegate.store.series import SeriesBook
 from tidegate.store.usage import StoredUsage
 
 
@@ -33,6 +35,7 @@ class Store:
         self.users = StoredUsers(database)
         self.replicas = StoredReplicas(database, self.fence)
         self.decisions = StoredDecisions(database, self.fence)
+        self.compaction = StoredCompaction(database, SeriesBook(layouts), self.fence)
         self.usage = StoredUsage(database, layouts, self.fence)
         self.commands = StoredCommands(database)
         self.bills = StoredBills(database)

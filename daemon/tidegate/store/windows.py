@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, and_, func, select, text, update
 
 from tidegate.model.reading import HostName
-from tidegate.store.schema_series import WINDOW, series_window
+from tidegate.store.schema_series import COLD, WINDOW, series_window
 
 CLOSES = timedelta(minutes=1)
 """After its end a window takes reports of its own time for so long; what comes later is noted each time."""
@@ -17,6 +17,8 @@ WAIT = timedelta(minutes=5)
 """A window is compacted so long after its end: well after the last transaction with reports that were in time."""
 LATE = timedelta(minutes=10)
 """Late reports are gathered for so long, so that a backlog that comes in pieces costs few compactions."""
+COOLS = timedelta(hours=6)
+"""Windows are merged so long after the end of the eight hours."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = 100_000
 
@@ -34,16 +36,20 @@ def window_of(at: datetime) -> datetime:
     return at - (at - _EPOCH) % WINDOW
 
 
+def span_start(at: datetime) -> datetime:
+    """The start of the cold row that the moment falls in."""
+    return at - (at - _EPOCH) % COLD
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """A host's two hours, and what has been made of them."""
 
     host: HostName
     start: datetime
-    version: int
-    done: int
-    samples: int
-    cold: bool
+    version: int = 0
+    done: int = 0
+    cold: bool = False
 
 
 class Windows:
@@ -85,10 +91,20 @@ class Windows:
 def due(connection: Connection, now: datetime, limit: int) -> list[Window]:
     """Windows that have to be compacted, oldest first."""
     found = series_window.c
-    query = select(found.host, found.start, found.version, found.done, found.samples, found.cold)
-    waiting = query.where(found.not_before <= now, found.done < found.version)
-    ordered = waiting.order_by(found.start, found.host).limit(limit)
-    return [Window(HostName(row.host), *row[1:]) for row in connection.execute(ordered)]
+    waiting = select(found.host, found.start).where(found.not_before <= now, found.done < found.version)
+    rows = connection.execute(waiting.order_by(found.start, found.host).limit(limit))
+    return [Window(HostName(row.host), row.start) for row in rows]
+
+
+def refreshed(connection: Connection, window: Window) -> Window:
+    """The window as it stands now; it is cold when any of the same cold row is."""
+    found = series_window.c
+    since = span_start(window.start)
+    together = and_(found.host == window.host, found.start >= since, found.start < since + COLD)
+    cold = select(func.bool_or(found.cold)).where(together).scalar_subquery()
+    query = select(found.version, found.done, cold).where(found.host == window.host, found.start == window.start)
+    row = connection.execute(query).one_or_none()
+    return Window(window.host, window.start, *row) if row else window
 
 
 def settle(connection: Connection, window: Window, samples: int) -> None:
@@ -96,5 +112,40 @@ def settle(connection: Connection, window: Window, samples: int) -> None:
     connection.execute(
         update(series_window)
         .where(series_window.c.host == window.host, series_window.c.start == window.start)
-        .values(done=window.version, samples=samples)
+        .values(done=window.version, samples=samples, cold=window.cold)
     )
+
+
+def mark_following(connection: Connection, host: HostName, since: datetime, until: datetime) -> None:
+    """The first increases of the next window begin elsewhere now: work it out again, if it has been."""
+    found = series_window.c
+    following = select(func.min(found.start)).where(found.host == host, found.start >= since, found.start < until)
+    connection.execute(
+        update(series_window)
+        .where(found.host == host, found.start == following.scalar_subquery(), found.done > 0)
+        .values(version=found.version + 1)
+    )
+
+
+def mergeable(connection: Connection, now: datetime, limit: int) -> list[tuple[HostName, datetime]]:
+    """Hosts and starts of cold rows that can be made: all their windows are done, and have been left alone since."""
+    found = series_window.c
+    start = func.date_bin(COLD, found.start, _EPOCH).label("span")
+    query = (
+        select(found.host, start)
+        .where(~found.cold, found.start < span_start(now - COOLS) - WINDOW / 2)
+        .group_by(found.host, start)
+        .having(func.bool_and(found.done == found.version))
+        .order_by(start, found.host)
+        .limit(limit)
+    )
+    return [(HostName(row.host), row.span) for row in connection.execute(query)]
+
+
+def settle_cold(connection: Connection, host: HostName, start: datetime) -> bool:
+    """The windows of this cold row are cold; False, and nothing changed, when one has to be worked out again first."""
+    found = series_window.c
+    ours = and_(found.host == host, found.start >= start, found.start < start + COLD)
+    waiting = select(func.count()).where(ours, found.done < found.version)
+    changed = update(series_window).where(ours, waiting.scalar_subquery() == 0).values(cold=True)
+    return connection.execute(changed).rowcount > 0

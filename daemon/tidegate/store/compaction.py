@@ -1,0 +1,169 @@
+"""Make chunks and rollups of reports, a host's two hours at a time, and of four such windows one cold row a day later.
+
+Every window is one transaction that may fail or be killed anywhere: the window stays marked until it is done. Late
+reports mark their window again; what was made of it before is read, put together with them and written anew, and so is
+the window after it when its first increases begin elsewhere now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, text
+
+from tidegate.model.reading import HostName
+from tidegate.model.records import Compacted
+from tidegate.store.binary import cursor, elements, microseconds, number_array
+from tidegate.store.chunks import Span, remove, write
+from tidegate.store.database import Database
+from tidegate.store.fence import Fence
+from tidegate.store.locks import lock_series
+from tidegate.store.matrix import Samples, of_reports, read_before, read_chunks, read_reports, together
+from tidegate.store.partitions import Part, ensure, part_of
+from tidegate.store.schema_series import COLD, WINDOW
+from tidegate.store.series import KINDS, Columns, SeriesBook, note_seen
+from tidegate.store.series_kinds import SeriesKind
+from tidegate.store.windows import Window, due, mark_following, mergeable, refreshed, settle, settle_cold, span_start
+
+_WINDOWS = 30
+"""In one call: a tick's worth of work at most, beside everything else that the controller does."""
+_MERGES = 8
+_NEAR = timedelta(minutes=10)
+"""The report before a window is looked for so far back; beyond it the rollup before tells the last totals."""
+_FAR = timedelta(days=1)
+_HOT = ("chunk_hot", "chunk_clock_hot", "rollup_5m_hot", "rollup_1h_hot", "rollup_1m_hot")
+_COLD = ("chunk_cold", "chunk_clock_cold", "rollup_5m_cold", "rollup_1h_cold")
+_COUNTERS = KINDS.index(SeriesKind.COUNTER)
+_LAST = (
+    'SELECT series, buckets, array_send("last") FROM rollup_5m WHERE block = ANY (%s::int[]) '
+    'AND start >= %s AND start < %s AND "last" IS NOT NULL ORDER BY start'
+)
+_MINUTES = text("SELECT id FROM series_block WHERE host = :host AND name = ANY (CAST(:names AS text[]))")
+
+
+class StoredCompaction:
+    """Implements the port `Compaction`; several controllers may share the work."""
+
+    def __init__(self, database: Database, book: SeriesBook, fence: Fence) -> None:
+        self._database, self._book, self._fence = database, book, fence
+
+    def compact(self, now: datetime, minute_series: frozenset[str] = frozenset()) -> Compacted:
+        """Compact the oldest windows that are due, then merge some that have cooled; bounded per call.
+
+        `minute_series`: names of which a rollup by the minute is made as well.
+        """
+        with self._database.begin() as connection:
+            windows = due(connection, now, _WINDOWS)
+            merges = mergeable(connection, now, _MERGES) if len(windows) < _WINDOWS else []
+        ensure(self._database, {part for window in windows for part in _parts(window.start)})
+        ensure(self._database, {part_of(parent, start) for _, start in merges for parent in _COLD})
+        total = Compacted()
+        for window in windows:
+            total += self._window(window, minute_series)
+        for host, start in merges:
+            total += self._merge(host, start)
+        return total
+
+    def _window(self, window: Window, minute_series: frozenset[str]) -> Compacted:
+        """Compact one window, whatever has been made of it already."""
+        with self._database.begin() as connection:
+            self._fence.check(connection)
+            lock_series(connection, window.host)
+            done, layouts = self._compact(connection, refreshed(connection, window), minute_series)
+        self._book.remember(window.host, layouts)
+        return done
+
+    def _compact(
+        self, connection: Connection, window: Window, minute_series: frozenset[str]
+    ) -> tuple[Compacted, Mapping[str, Columns]]:
+        host, end = window.host, window.start + WINDOW
+        span = _span(window)
+        rows = read_reports(connection, host, window.start, end)
+        until = span.start + span.length
+        earlier = read_chunks(connection, host, span.start, until, cold=span.cold) if window.done or span.cold else None
+        if earlier is not None and len(earlier.moments):
+            held = set(earlier.moments.tolist())
+            rows = [row for row in rows if row[0] not in held]
+        before_rows = read_before(connection, host, span.start, _NEAR)
+        layouts = self._book.columns(connection, host, {row[1] for row in (*rows, *before_rows)}, (window.start, end))
+        fresh = of_reports(rows, layouts)
+        samples = together([earlier, fresh]) if earlier is not None else fresh
+        if len(samples.moments):
+            before = _before(connection, span, samples, of_reports(before_rows, layouts))
+            if earlier is not None:
+                remove(connection, host, span.start, until, cold=span.cold)
+            write(connection, span, samples, before, _minutes(connection, host, minute_series))
+            note_seen(connection, fresh.ids.tolist(), window.start, end)
+        if earlier is None or (rows and samples.last() != earlier.last()):
+            mark_following(connection, host, until, until + _FAR)
+        first, last = np.searchsorted(samples.moments, [microseconds(window.start), microseconds(end)])
+        settle(connection, window, int(last - first))
+        return Compacted(1, fresh.values.size, left_out=_left_out(host, layouts)), layouts
+
+    def _merge(self, host: HostName, start: datetime) -> Compacted:
+        """One cold row in place of the windows of eight hours."""
+        span = Span(host, start, COLD, cold=True)
+        with self._database.begin() as connection:
+            self._fence.check(connection)
+            lock_series(connection, host)
+            samples = read_chunks(connection, host, start, start + COLD, cold=False)
+            if not settle_cold(connection, host, start):
+                return Compacted()  # a late report was quicker
+            if len(samples.moments):
+                before = _before(connection, span, samples, None)
+                remove(connection, host, start, start + COLD, cold=False)
+                write(connection, span, samples, before, frozenset())
+        return Compacted(merged=1)
+
+
+def _parts(start: datetime) -> Iterator[Part]:
+    """What rows of a window may be written to, cold ones included."""
+    yield from (part_of(parent, start) for parent in _HOT)
+    yield from (part_of(parent, span_start(start)) for parent in _COLD)
+
+
+def _span(window: Window) -> Span:
+    if window.cold:
+        return Span(window.host, span_start(window.start), COLD, cold=True)
+    return Span(window.host, window.start, WINDOW, cold=False)
+
+
+def _before(connection: Connection, span: Span, samples: Samples, near: Samples | None) -> NDArray[np.float64]:
+    """Each series' last total earlier than the span, NaN where none is known."""
+    known = near.last() if near is not None else {}
+    before = np.array([known.get(one, np.nan) for one in samples.ids.tolist()])
+    wanting = np.isnan(before) & (samples.kinds == _COUNTERS)
+    if wanting.any():
+        told = _told(connection, np.unique(samples.blocks[wanting]), span.start)
+        for row in np.flatnonzero(wanting).tolist():
+            before[row] = told.get(int(samples.ids[row]), np.nan)
+    return before
+
+
+def _told(connection: Connection, blocks: NDArray[np.int32], start: datetime) -> dict[int, float]:
+    """The last totals in the rollups of the day before."""
+    with cursor(connection) as bare:
+        values = [number_array(blocks.tolist()), start - _FAR, start]
+        rows = bare.execute(_LAST, values).fetchall()
+    found: dict[int, float] = {}
+    for series, buckets, sent in rows:
+        for one, totals in zip(series, elements(sent, "f8").reshape(-1, buckets), strict=True):
+            numbers = totals[~np.isnan(totals)]
+            if len(numbers):
+                found[int(one)] = float(numbers[-1])
+    return found
+
+
+def _minutes(connection: Connection, host: HostName, names: frozenset[str]) -> frozenset[int]:
+    if not names:
+        return frozenset()
+    return frozenset(connection.execute(_MINUTES, {"host": host, "names": sorted(names)}).scalars())
+
+
+def _left_out(host: HostName, layouts: Mapping[str, Columns]) -> Mapping[HostName, int]:
+    """How many series of the host's widest layout have no number."""
+    most = max((columns.length - len(columns.places) for columns in layouts.values()), default=0)
+    return {host: most} if most else {}
