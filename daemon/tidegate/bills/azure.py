@@ -161,8 +161,11 @@ def kind_of(columns: Columns, sample: Sequence[Sequence[str]], hints: Sequence[s
         cells = [*row, ""]
         if (found := _telling(cells[kind], cells[model], cells[cost])) is not None:
             return found
-    words = " ".join(hints).casefold()
-    return AMORTIZED if "amorti" in words else ACTUAL
+    for word in reversed(hints):  # the manifest's word, the file's name, then its folders: the nearest that decides
+        amortised, actual = "amorti" in word.casefold(), "actual" in word.casefold()
+        if amortised != actual:
+            return AMORTIZED if amortised else ACTUAL
+    return ACTUAL
 
 
 def _telling(kind: str, model: str, cost: str) -> Format | None:
