@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from tidegate.cli.db import app
+from tidegate.model.leadership import Candidate
+from tidegate.model.overview import JobOverview
 from tidegate.runtime.errors import ConfigError, Permanent, Transient
 from tidegate.store import migrate
 from tidegate.store.database import Database, open_database, place_of
 from tidegate.store.embedded import EmbeddedPostgres
+from tidegate.store.leadership import StoredLeadership
 from tidegate.store.store import Store
 
 SECRET = "geheim-17"
@@ -182,11 +186,29 @@ def test_db_migrate_and_status_on_a_database_of_ones_own(empty_dsn: str, now: da
     database.close()
     said = run(app, ["status", "--dsn", empty_dsn]).output
     assert "up to date" in said
-    assert "report_20261125  1 rows" in said
+    assert re.search(r"token usage: five-minute buckets of a host: \d waiting, the oldest of 2026-11-25 1", said)
+    assert "leader     none yet" in said
     data = json.loads(run(app, ["status", "--dsn", empty_dsn, "--json"]).output)
     assert data["up_to_date"] is True
-    assert (data["embedded"], data["reports"]) == (False, 1)
-    assert data["partitions"][0]["first"] == now.isoformat()
+    assert (data["embedded"], data["jobs"], data["leader"]) == (False, [], None)
+    (part,) = (one for one in data["partitions"] if one["table"] == "report")
+    assert part["start"] <= now.isoformat() < part["end"]
+    assert {"report", "usage", "chunk"} <= {one["name"] for one in data["tables"]}
+
+
+def test_db_status_says_who_leads_and_how_the_jobs_did(database: Database, dsn: str, now: datetime) -> None:
+    with closing(StoredLeadership(database)) as leaderships:
+        leaderships.claim(Candidate("one/1", "gate-1:9092"), None, timedelta(minutes=5), now)
+    Store(database).job_runs.note(
+        [JobOverview("prune", now, 7, 1, 0, 0.25), JobOverview("never_ran")], "gate-1:9092", now
+    )
+    run = CliRunner().invoke
+    said = run(app, ["status", "--dsn", dsn]).output
+    assert "leader     leads gate-1:9092, term 1, since 2026-11-25 12:00:00 UTC" in said
+    assert "prune  2026-11-25 12:00:00 UTC  0.25 s  1 of 7" in said
+    data = json.loads(run(app, ["status", "--dsn", dsn, "--json"]).output)
+    assert [(job["name"], job["runs"], job["controller"]) for job in data["jobs"]] == [("prune", 7, "gate-1:9092")]
+    assert data["leader"]["leads_now"] is True
 
 
 def test_db_on_the_embedded_database_starts_it_for_the_command_alone(state_dir: Path, tmp_path: Path) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tidegate.runtime.errors import ConfigError
-
-if TYPE_CHECKING:
-    from tidegate.store.database import Place
-    from tidegate.store.inventory import Inventory
 
 app = typer.Typer(help="The database: its tables and what lies in it.", no_args_is_help=True)
 
@@ -54,17 +49,19 @@ def status(
     dsn: DsnOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Print where the database is, its versions, its size and the reports by day."""
+    """Print versions, sizes by table, parts, what waits to be worked out, who leads and how the jobs last did."""
     address, state_dir = which_database(config, dsn)
+    from tidegate.cli.db_view import as_data, as_text
+    from tidegate.runtime.clock import clock_from_environment
     from tidegate.store.inventory import inventory
     from tidegate.store.opening import visited
 
     with visited(address, state_dir) as database:
-        found = inventory(database)
+        found = inventory(database, clock_from_environment().now())
     if as_json:
-        typer.echo(json.dumps(_as_data(database.place, found, embedded=address is None), indent=2))
+        typer.echo(json.dumps(as_data(database.place, found, embedded=address is None), indent=2))
     else:
-        for line in _as_text(database.place, found, embedded=address is None):
+        for line in as_text(database.place, found, embedded=address is None):
             typer.echo(line)
 
 
@@ -80,52 +77,3 @@ def which_database(config: Path | None, dsn: str | None) -> tuple[str | None, Pa
     assert config is not None  # noqa: S101 - one of the two is given
     controller = load(config).controller
     return None if controller.database == EMBEDDED else controller.database, controller.state_dir
-
-
-def _as_data(place: Place, found: Inventory, *, embedded: bool) -> dict[str, Any]:
-    return {
-        "host": place.host,
-        "database": place.database,
-        "embedded": embedded,
-        "server_version": found.server_version,
-        "revision": found.revisions.current,
-        "head": found.revisions.head,
-        "up_to_date": found.revisions.up_to_date,
-        "size_bytes": found.size_bytes,
-        "reports": sum(day.rows for day in found.partitions),
-        "partitions": [
-            {
-                "name": day.name,
-                "rows": day.rows,
-                "size_bytes": day.size_bytes,
-                "first": day.first.isoformat() if day.first else None,
-                "last": day.last.isoformat() if day.last else None,
-            }
-            for day in found.partitions
-        ],
-    }
-
-
-def _as_text(place: Place, found: Inventory, *, embedded: bool) -> Iterator[str]:
-    stands = found.revisions
-    yield f"database   {place}{' (embedded)' if embedded else ''}, Postgres {found.server_version}"
-    yield f"revision   {_revision(stands.current, stands.head)}"
-    yield f"size       {_size(found.size_bytes)}"
-    yield f"reports    {sum(day.rows for day in found.partitions)} in {len(found.partitions)} days"
-    for day in found.partitions:
-        span = f"{day.first:%H:%M:%S} to {day.last:%H:%M:%S} UTC" if day.first and day.last else "empty"
-        yield f"  {day.name}  {day.rows} rows, {_size(day.size_bytes)}, {span}"
-
-
-def _revision(current: str | None, head: str) -> str:
-    if current == head:
-        return f"{current}, up to date"
-    return f"{current or 'none: no tables yet'}; this version needs {head}: run `tidegate db migrate --config FILE`"
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

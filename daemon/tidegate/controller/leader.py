@@ -56,6 +56,11 @@ class Leader:
         self._error = ""
 
     @property
+    def name(self) -> str:
+        """What people know this controller by."""
+        return self._candidate.name
+
+    @property
     def renewal(self) -> timedelta:
         """How often to stand, in real time."""
         return self._span / RENEWALS

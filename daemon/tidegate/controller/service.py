@@ -26,6 +26,7 @@ _log = structlog.get_logger()
 
 _HUNG_SECONDS = 120.0
 """Real seconds that a tick may take before the watchdog takes it for one that never ends."""
+NOTE_JOBS_EVERY = timedelta(seconds=30)
 WISHES_EVERY = timedelta(seconds=1)
 """Real time: how much later an agent that waits at another controller than the leader hears a command."""
 
@@ -40,6 +41,8 @@ class Controller:
     leader: Leader
     wishes: Wishes
     tick: Tick
+    note_jobs: Callable[[], None]
+    """Keeps how the jobs did where `tidegate db status` finds it."""
     jobs: Jobs
     loop: Loop
     server: HttpServer
@@ -64,6 +67,7 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         election = Loop(SystemClock())
         election.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
         election.every("wishes", WISHES_EVERY, controller.wishes.refresh)
+        election.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), only_if=leader.leads)
         election.start()
         stack.callback(_resign, leader)
         stack.callback(election.stop)

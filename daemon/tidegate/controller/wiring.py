@@ -126,7 +126,11 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     app = build_app(api, ControllerPages(clock, ready), bell, bills.door)
     server = HttpServer(app, listen.host, listen.port, "controller")
     jobs = replace(_jobs(store, source, current, state, costs, clock), bills=bills.watch)
-    return Controller(clock, current, state, leader, wishes, tick, jobs, loop, server, end_polls=bell.close)
+
+    def note_jobs() -> None:
+        store.job_runs.note(state.jobs(), leader.name, clock.now())
+
+    return Controller(clock, current, state, leader, wishes, tick, note_jobs, jobs, loop, server, end_polls=bell.close)
 
 
 def _jobs(

@@ -22,6 +22,7 @@ from tidegate.store import (  # noqa: F401 - add their tables to `metadata`
     schema_bills,
     schema_control,
     schema_figures,
+    schema_jobs,
     schema_leadership,
     schema_series,
 )

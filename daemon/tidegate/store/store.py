@@ -12,6 +12,7 @@ from tidegate.store.fence import Fence, NoFence
 from tidegate.store.figures import StoredFigures
 from tidegate.store.history import StoredHistory
 from tidegate.store.hosts import StoredHosts, StoredUsers
+from tidegate.store.job_runs import StoredJobRuns
 from tidegate.store.layouts import Layouts
 from tidegate.store.partitions import Partitions
 from tidegate.store.replicas import StoredReplicas
@@ -41,4 +42,5 @@ class Store:
         self.bills = StoredBills(database)
         self.alerts = StoredAlerts(database, self.fence)
         self.figures = StoredFigures(database, self.fence, partitions)
+        self.job_runs = StoredJobRuns(database, self.fence)
         self.retention = StoredRetention(database, self.fence)
