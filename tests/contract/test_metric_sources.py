@@ -340,8 +340,11 @@ def test_a_prometheus_that_goes_away_looks_like_nothing_known_and_comes_back(
         with pytest.raises(Transient, match="cannot be reached"):
             fleet.source.poll(NOW + STEP)
         later = NOW + 2 * MINUTE
-        assert set(signals(fleet.gathered(later), G1).values()) <= {Missing(Gap.STALE), Missing(Gap.NOT_REPORTED)}
-        assert "no samples from Prometheus" in fleet.state.overview().notes[0]
+        assert set(signals(fleet.gathered(later), G1).values()) == {Missing(Gap.STALE)}
+        told = fleet.state.overview()
+        assert "no samples from Prometheus" in told.notes[0]
+        assert told.source is not None
+        assert told.source.hosts is None
         with pytest.raises(Transient):
             fleet.source.usage.roll_up(later)
     finally:

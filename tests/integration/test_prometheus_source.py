@@ -78,7 +78,7 @@ def test_readings_come_from_scrapes_and_a_target_that_goes_down_is_unreachable(
         assert isinstance(window, EngineWindow)
         assert window.increases[Counter.GENERATION_TOKENS] == 100.0 * (len(found) - 1)
         assert gauge(found[-1].engines[0], Gauge.RUNNING) == 4.0
-        assert measured.silent() == {}
+        assert measured.silent() == {G1: Gap.STALE}  # once they are old
         assert measured.state().dropped == {}
 
         agent.shutdown()

@@ -65,13 +65,13 @@ class Measured:
         return {host: readings for host, readings in found.items() if readings}
 
     def silent(self) -> Mapping[HostName, Gap]:
-        """Why there are no new readings, for the hosts of which Prometheus says so."""
-        return self._seen.silent
+        """Why there are no new readings, when there are none: what Prometheus says of a host, or that it is old."""
+        return {**dict.fromkeys(self._seen.readings, Gap.STALE), **self._seen.silent}
 
     def state(self) -> SourceState:
         """How the source does; the notes begin with why it does not answer."""
         state = self._seen.state
-        return replace(state, notes=(self._away, *state.notes)) if self._away else state
+        return replace(state, hosts=None, notes=(self._away, *state.notes)) if self._away else state
 
     def _look(self, now: datetime) -> _Seen:
         found: list[SampleSeries] = []

@@ -75,7 +75,7 @@ def _add_tally(out: Exposition, tally: Tally) -> None:
 
 def _add_source(out: Exposition, source: SourceState | None) -> None:
     if source is not None:
-        out.add("tidegate_source_hosts", {}, float(source.hosts))
+        out.add("tidegate_source_hosts", {}, source.hosts)
         for reason, number in sorted(source.dropped.items()):
             out.add("tidegate_source_samples_dropped", {"reason": reason}, float(number))
 

@@ -99,7 +99,8 @@ _CONTROL = (
     _k("job_duration_seconds", "How long each job's last run took.", "job"),
     _k("host_last_seen_age_seconds", "How long ago each enrolled host last reported.", "host"),
     _k("host_up", "1 when the host reported lately enough to be believed, else 0.", "host"),
-    _k("source_hosts", "Hosts of which the Prometheus that is read has readings; absent where agents report instead."),
+    _k("source_hosts", "Hosts of which the Prometheus that is read has readings; absent while it does not answer, and where "
+       "agents report instead."),
     _k("source_samples_dropped", "Samples of its last answer that became no figure: not_finite, conflicting or "
        "malformed.", "reason"),
     _k("alerts_firing", "Alerts that fire, for each rule.", "rule"),

@@ -76,8 +76,8 @@ class Scraped:
 class SourceState:
     """How the second source does, for the page and the metrics."""
 
-    hosts: int = 0
-    """Those with a reading in the last answer."""
+    hosts: int | None = None
+    """Those with a reading in the last answer; None while there is no answer."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Samples of the last answer that became no figure, by reason."""
     notes: tuple[str, ...] = ()
