@@ -38,7 +38,7 @@ from tidegate.controller.running_config import RunningConfig
 from tidegate.model.alert import AlertPhase, Notice
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.policy import HitRateRule
-from tidegate.model.records import Pruned
+from tidegate.model.records import LEVELS, Compacted, Levels, Pruned
 from tidegate.runtime.clock import ScaledClock
 from tidegate.runtime.errors import ConfigError, Permanent
 from tidegate.runtime.loop import JobHealth
@@ -65,12 +65,24 @@ class Forgetful:
     def __init__(self) -> None:
         self.asked: list[tuple[datetime, timedelta, timedelta]] = []
 
-    def prune(self, now: datetime, retention: timedelta, history: timedelta) -> Pruned:
+    def prune(self, now: datetime, retention: timedelta, history: timedelta, levels: Levels = LEVELS) -> Pruned:
         self.asked.append((now, retention, history))
         return Pruned(("report_20261101",), 3)
 
 
-def jobs(world: World, notifier: Heard, retention: Forgetful | None = None) -> Jobs:
+class Compactor:
+    """A compaction that answers what it is given."""
+
+    def __init__(self, *answers: Compacted) -> None:
+        self.answers = list(answers)
+
+    def compact(self, now: datetime, minute_series: frozenset[str] = frozenset()) -> Compacted:
+        return self.answers.pop(0)
+
+
+def jobs(
+    world: World, notifier: Heard, retention: Forgetful | None = None, compaction: Compactor | None = None
+) -> Jobs:
     store = world.store
     delivery = Delivery(store.alerts, notifier, world.state.counts)
     return Jobs(
@@ -82,6 +94,7 @@ def jobs(world: World, notifier: Heard, retention: Forgetful | None = None) -> J
         store.alerts,
         store.decisions,
         delivery,
+        compaction or Compactor(),
         retention or Forgetful(),
         Boards(store.figures, world.state),
     )
@@ -309,3 +322,21 @@ def test_the_price_of_a_replica_reaches_the_cost_as_a_decimal() -> None:
 
     assert cost.total.amount == Decimal("1.05")
     assert cost.total.per_million is None
+
+
+def test_a_host_that_shows_too_many_series_is_named_once_until_it_has_stopped() -> None:
+    world = World(ManualClock(NOON))
+    world.enroll(H1)
+    told = [Compacted(1, 10, left_out={H1: number}) for number in (7, 9, 0, 3)]
+    made = jobs(world, Heard(), compaction=Compactor(*told))
+    with capture_logs() as said:
+        made.compact()
+        made.compact()
+        world.run()
+        assert [host.series_left_out for host in world.state.overview().hosts] == [9]
+        made.compact()
+        made.compact()
+    assert [(line["host"], line["series"]) for line in said if "too many new series" in line["event"]] == [
+        (H1, 7),
+        (H1, 3),
+    ]

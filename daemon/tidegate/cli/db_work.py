@@ -35,7 +35,7 @@ def prune(config: Annotated[Path, typer.Option("--config", "-c", readable=False,
     now = clock_from_environment().now()
     with visited(address, state_dir) as database:
         store = Store(database)
-        done = store.retention.prune(now, kept.retention, kept.history)
+        done = store.retention.prune(now, kept.retention, kept.history, kept.levels)
         parts = [*done.days, *store.figures.prune(now, kept.history)]
     typer.echo(f"dropped {len(parts)} parts whole and deleted {done.rows} rows")
 

@@ -20,6 +20,7 @@ from tidegate.config.tables import Entry
 from tidegate.config.web_file import read_web_file
 from tidegate.model.fleet import PoolName
 from tidegate.model.policy import Mode, PoolPolicy
+from tidegate.model.records import Levels
 from tidegate.runtime.errors import ConfigError
 
 _ONLY_AN_AGENT_READS = frozenset({"agent", "engine", "template"})
@@ -42,6 +43,8 @@ def controller_settings(scope: Scope) -> ControllerSettings:
         view_window=_window(scope, entry, "view_window_seconds"),
         stale_after=_window(scope, entry, "stale_after_seconds"),
         retention=table.retention_days,
+        levels=Levels(table.reports_hours, table.minutes_days, table.rollups_days),
+        minute_series=frozenset(table.minute_series),
         history=table.history_days,
         roll_up=table.roll_up_seconds,
         alert_interval=table.alert_interval_seconds,

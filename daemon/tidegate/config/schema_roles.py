@@ -63,6 +63,10 @@ class ControllerTable(Table):
     notify_interval_seconds: Annotated[timedelta, Duration("seconds", 1, 3600)] = _CONTROLLER.notify_interval
     lease_seconds: Annotated[timedelta, Duration("seconds", 2, 600)] = _CONTROLLER.lease
     retention_days: Annotated[timedelta, Duration("days", 1, 3650)] = _CONTROLLER.retention
+    reports_hours: Annotated[timedelta, Duration("hours", 3, 8760)] = _CONTROLLER.levels.reports
+    minutes_days: Annotated[timedelta, Duration("days", 1, 3650)] = _CONTROLLER.levels.minutes
+    rollups_days: Annotated[timedelta, Duration("days", 1, 3650)] = _CONTROLLER.levels.rollups
+    minute_series: tuple[PlainName, ...] = tuple(sorted(_CONTROLLER.minute_series))
     history_days: Annotated[timedelta, Duration("days", 31, 3650)] = _CONTROLLER.history
 
 

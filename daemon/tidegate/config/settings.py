@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidegate.config.settings_bills import BillSettings
 from tidegate.model.policy import Channel, FleetPolicy, HitRateRule
+from tidegate.model.records import LEVELS, Levels
 from tidegate.model.scrape import PrometheusPlace, Source
 from tidegate.model.vocabulary import EngineKind, TrafficClass
 
@@ -40,7 +41,11 @@ class ControllerSettings:
     stale_after: timedelta = timedelta(seconds=60)
     """A host silent for longer is missing."""
     retention: timedelta = timedelta(days=15)
-    """How long raw reports are kept, and with them what every tick adds."""
+    """How long samples are kept, and with them what every tick adds."""
+    levels: Levels = LEVELS
+    """How long what lies beside the samples is kept."""
+    minute_series: frozenset[str] = frozenset({"generation_tokens", "kv_cache_usage", "queue_depth", "running"})
+    """Names of series, as on the wire, that are rolled up by the minute as well."""
     history: timedelta = timedelta(days=400)
     """How long usage, changes with their reasons and stopped replicas are kept: a year, and its comparison."""
     roll_up: timedelta = timedelta(seconds=60)

@@ -14,7 +14,7 @@ from tidegate.controller.boards import RECORD_EVERY, Boards
 from tidegate.controller.costs import Costs, trailing_hour
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.leader import Leader
-from tidegate.controller.ports import Alerts, Decisions, Retention, Usage
+from tidegate.controller.ports import Alerts, Compaction, Decisions, Retention, Usage
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.model.alert import AlertPhase, AlertState
@@ -29,6 +29,7 @@ _log = structlog.get_logger()
 SHOWN_CHANGES = 20
 _POLLS_A_TICK = 2
 PRUNE_EVERY = timedelta(hours=1)
+COMPACT_EVERY = timedelta(seconds=30)
 _SAID = frozenset({AlertPhase.FIRING, AlertPhase.RESOLVED})
 
 
@@ -44,6 +45,7 @@ class Jobs:
     alerts: Alerts
     decisions: Decisions
     delivery: Delivery
+    compaction: Compaction
     retention: Retention
     boards: Boards
     poll: Callable[[datetime], None] | None = None
@@ -66,6 +68,7 @@ class Jobs:
         led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
         led("notify", settings.notify_interval, self.notify)
         led("figures", RECORD_EVERY, self.boards.record, first_after=settings.tick)
+        led("compact", COMPACT_EVERY, self.compact, first_after=settings.tick)
         led("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
         loop.every("changes", settings.tick, self.read_changes)
 
@@ -107,11 +110,25 @@ class Jobs:
         """Fetch the last decisions that did something, for the page."""
         self.state.changes = self.decisions.latest(SHOWN_CHANGES, changes_only=True)
 
+    def compact(self) -> None:
+        """Make chunks and rollups of what was reported; say whose series are more than can be kept."""
+        now, settings = self.clock.now(), self.current.settings.controller
+        done = self.compaction.compact(now, settings.minute_series)
+        for host, number in done.left_out.items():
+            if number and not self.state.left_out.get(host):
+                _log.warning(
+                    "a host shows too many new series in a day: the newest are not kept",
+                    host=host,
+                    series=number,
+                    remedy="find the label whose value changes with every scrape; known series are not affected",
+                )
+        self.state.left_out |= done.left_out
+
     def drop_old(self) -> None:
         """Forget what is older than the configuration wants to keep."""
         settings = self.current.settings.controller
         now = self.clock.now()
-        pruned = self.retention.prune(now, settings.retention, settings.history)
+        pruned = self.retention.prune(now, settings.retention, settings.history, settings.levels)
         days = [*pruned.days, *self.boards.figures.prune(now, settings.history)]
         if days or pruned.rows:
             _log.info("old data dropped", days=days, rows=pruned.rows)

@@ -20,7 +20,16 @@ from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.recent import EngineFigures, GpuFigures
-from tidegate.model.records import DecisionRecord, Outcome, PoolFigures, Pruned, ReplicaRecord
+from tidegate.model.records import (
+    LEVELS,
+    Compacted,
+    DecisionRecord,
+    Levels,
+    Outcome,
+    PoolFigures,
+    Pruned,
+    ReplicaRecord,
+)
 from tidegate.model.series import SeriesKey
 from tidegate.model.usage import Holding, TokenUsage
 from tidegate.wire import Accepted, Desired, HostRecord, HostState, Layout, Report
@@ -249,10 +258,21 @@ class Figures(Protocol):
         ...
 
 
+class Compaction(Protocol):
+    """Makes chunks and rollups of reports."""
+
+    def compact(self, now: datetime, minute_series: frozenset[str] = frozenset()) -> Compacted:
+        """Compact what is due; bounded per call, and stopped anywhere the next call goes on.
+
+        `minute_series`: names of which a rollup by the minute is made as well.
+        """
+        ...
+
+
 class Retention(Protocol):
     """Keeps the store from growing without end."""
 
-    def prune(self, now: datetime, retention: timedelta, history: timedelta) -> Pruned:
+    def prune(self, now: datetime, retention: timedelta, history: timedelta, levels: Levels = LEVELS) -> Pruned:
         """Forget what every tick and report adds beyond `retention`, and what remains of it beyond `history`.
 
         Works in bounded steps: stopped anywhere, the next call goes on.

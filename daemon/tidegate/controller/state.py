@@ -49,6 +49,8 @@ class State:
         self.changes: Sequence[DecisionRecord] = ()
         self.offsets: dict[HostName, float] = {}
         """Seconds by which a host's clock was off, for the hosts where that mattered."""
+        self.left_out: dict[HostName, int] = {}
+        """Series of a host that are not kept, since it shows too many new ones in a day."""
         self.twins = Twins()
         self.jobs: Callable[[], tuple[JobOverview, ...]] = tuple
         self.leadership: Callable[[], Leadership] = Leadership
@@ -105,7 +107,7 @@ class State:
             ),
             commands=tuple(command for command in sources.commands if command.stands(now)),
             replicas=gathered.records,
-            hosts=tuple(_host(host, gathered.views.get(host.name), self.offsets) for host in sources.hosts),
+            hosts=tuple(self._host(host, gathered.views.get(host.name)) for host in sources.hosts),
             notes=notes,
         )
         self.seen = (gathered.fleet.at, gathered.views)
@@ -114,6 +116,11 @@ class State:
         self.counts.acted(plan.actions, outcomes)
         sizes = " ".join(f"{pool}={d.current}/{d.target}" for pool, d in sorted(decisions.items()))
         _log.info("tick", pools=sizes, actions=len(plan.actions), hosts=len(sources.hosts), notes=len(notes))
+
+    def _host(self, record: HostRecord, view: HostView | None) -> HostOverview:
+        """What the host's record says, and what intake and jobs found about it."""
+        offset, left_out = self.offsets.get(record.name, 0.0), self.left_out.get(record.name, 0)
+        return replace(_host(record, view), clock_offset_seconds=offset, series_left_out=left_out)
 
 
 def _pool(
@@ -134,7 +141,7 @@ def _pool(
     )
 
 
-def _host(record: HostRecord, view: HostView | None, offsets: Mapping[HostName, float]) -> HostOverview:
+def _host(record: HostRecord, view: HostView | None) -> HostOverview:
     state = record.state or NOTHING
     problems = [f"{engine.name}: {problem}" for engine in state.engines for problem in engine.problems]
     return HostOverview(
@@ -149,7 +156,6 @@ def _host(record: HostRecord, view: HostView | None, offsets: Mapping[HostName, 
         spool_reports=state.spool_reports,
         spool_dropped=state.spool_dropped,
         agent_version=state.agent_version,
-        clock_offset_seconds=offsets.get(record.name, 0.0),
         problems=_some(problems),
     )
 

@@ -151,6 +151,7 @@ def _jobs(
         store.alerts,
         store.decisions,
         delivery,
+        store.compaction,
         store.retention,
         Boards(store.figures, state),
         source.poll,

@@ -144,5 +144,6 @@ def _add_host(out: Exposition, host: HostOverview, now: datetime) -> None:
         return
     labels = {"host": host.name}
     out.add("tidegate_host_up", labels, 1.0 if host.heard else 0.0)
+    out.add("tidegate_host_series_left_out", labels, float(host.series_left_out))
     if host.last_seen is not None:
         out.add("tidegate_host_last_seen_age_seconds", labels, max(0.0, (now - host.last_seen).total_seconds()))

@@ -98,6 +98,7 @@ _CONTROL = (
     _k("job_last_success_timestamp_seconds", "When each job last went through.", "job"),
     _k("job_duration_seconds", "How long each job's last run took.", "job"),
     _k("host_last_seen_age_seconds", "How long ago each enrolled host last reported.", "host"),
+    _k("host_series_left_out", "Series of each host that are not kept: it shows too many new ones in a day.", "host"),
     _k("host_up", "1 when the host reported lately enough to be believed, else 0.", "host"),
     _k("source_hosts", "Hosts of which the Prometheus that is read has readings; absent while it does not answer, and where "
        "agents report instead."),

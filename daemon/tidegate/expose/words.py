@@ -182,6 +182,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "agent": ("agent", "代理"),
     "spooled": ("{n} reports wait on its disk", "磁盘上有 {n} 份报告待送"),
     "dropped": ("{n} reports were given up", "已放弃 {n} 份报告"),
+    "left_out": (
+        "{n} series are not kept: it shows too many new ones in a day; find the label that changes with every scrape",
+        "有 {n} 个时间序列未保存：该主机一天内出现的新序列过多，请找出每次抓取都变化的标签",
+    ),
     "clock_off": ("its clock is off by {n} s", "时钟偏差 {n} 秒"),
     "problems": ("problems", "问题"),
     "decisions": ("Last decisions that did something", "最近执行过的决策"),

@@ -67,6 +67,8 @@ class HostOverview:
     clock_offset_seconds: float = 0.0
     """By how much its clock was off (ahead is positive) when that was enough to stamp its reports anew; else 0."""
     problems: tuple[str, ...] = ()
+    series_left_out: int = 0
+    """Series that are not kept, since the host shows too many new ones in a day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidegate.model.decision import Decision
 from tidegate.model.fleet import PoolName, ReplicaId, ReplicaState, Want
@@ -75,6 +75,21 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Levels:
+    """How long samples are kept at each level, beside the samples themselves and the hourly rollup."""
+
+    reports: timedelta = timedelta(hours=6)
+    """Reports whose samples lie in chunks."""
+    minutes: timedelta = timedelta(days=3)
+    """The rollup by the minute."""
+    rollups: timedelta = timedelta(days=400)
+    """The rollup by five minutes."""
+
+
+LEVELS = Levels()
+
+
+@dataclass(frozen=True, slots=True)
 class Pruned:
     """What retention forgot in one go."""
 
@@ -93,7 +108,7 @@ class Compacted:
     merged: int = 0
     """Cold rows' worth of windows, eight hours of one host each."""
     left_out: Mapping[HostName, int] = field(default_factory=dict)
-    """Series of a host that are not compacted, since it shows more new ones in a day than it may."""
+    """Series that are not kept, of each host of a window: those of one that shows too many new ones in a day."""
 
     def __add__(self, other: Compacted) -> Compacted:
         """Both together."""

@@ -8,12 +8,14 @@ from sqlalchemy import ColumnElement, Table, delete, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.fleet import ReplicaState
-from tidegate.model.records import Pruned
+from tidegate.model.records import LEVELS, Levels, Pruned
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
-from tidegate.store.partitions import drop, parts
+from tidegate.store.levels import old_parts
+from tidegate.store.partitions import drop
 from tidegate.store.schema import action, decision, engine, horizon, layout, notice, pool_figure, replica, usage
 from tidegate.store.schema_control import control
+from tidegate.store.schema_series import WINDOW, series, series_window
 
 _ROWS = 5_000
 """Rows deleted in one transaction."""
@@ -28,19 +30,26 @@ class StoredRetention:
         self._database = database
         self._fence = fence
 
-    def prune(self, now: datetime, retention: timedelta, history: timedelta) -> Pruned:
+    def prune(self, now: datetime, retention: timedelta, history: timedelta, levels: Levels = LEVELS) -> Pruned:
         """Drop what every tick and report adds beyond `retention`, and what remains of it beyond `history`.
 
-        The first are reports of days that have ended, tick figures and decisions that changed nothing; the others
-        usage, decisions with their actions, stopped replicas and notices that are not owed any more. A pool's newest
-        replica stays: its number must not be given again. Raises Transient when a reader stands in the way.
+        The first are samples of days that have ended, tick figures and decisions that changed nothing; the others
+        usage, the rollup by the hour, decisions with their actions, stopped replicas and notices that are not owed any
+        more. `levels` is for what lies beside the samples. A pool's newest replica stays: its number must not be given
+        again. Raises Transient when a reader stands in the way.
         """
-        days = self._drop_reports(now - retention)
+        self._forget_samples(now - retention)
+        with self._database.begin() as connection:
+            self._fence.check(connection)
+            old = old_parts(connection, now, retention, history, levels)
+        days = drop(self._database, old)
         rows = self._forget_history(now - history)
         idle = ~exists().where(action.c.pool == decision.c.pool, action.c.at == decision.c.at)
         rows += self._delete(decision, (decision.c.at < now - retention) & idle)
         rows += self._delete(pool_figure, pool_figure.c.at < now - retention)
-        rows += self._delete(layout, layout.c.used_at < now - retention - _SPARE)
+        rows += self._delete(layout, layout.c.used_at < now - min(retention, levels.reports) - _SPARE)
+        rows += self._delete(series_window, series_window.c.start < now - retention - WINDOW)
+        rows += self._delete(series, series.c.last_seen < now - max(history, levels.rollups, retention) - _SPARE)
         rows += self._delete(engine, engine.c.last_seen < now - retention - _SPARE)
         return Pruned(tuple(days), rows)
 
@@ -55,17 +64,14 @@ class StoredRetention:
         rows += self._delete(replica, ended & numbered)
         return rows + self._delete(notice, notice.c.next_at.is_(None) & (notice.c.created_at < before))
 
-    def _drop_reports(self, before: datetime) -> list[str]:
-        """Say first that the days are gone: figures made of them must not be made again of what is left."""
+    def _forget_samples(self, before: datetime) -> None:
+        """Say first that they are gone: figures made of them must not be made again of what is left."""
         midnight = before.replace(hour=0, minute=0, second=0, microsecond=0)
         new = insert(horizon).values(one=True, reports_from=midnight)
         later = func.greatest(horizon.c.reports_from, new.excluded.reports_from)
         with self._database.begin() as connection:
             self._fence.check(connection)
             connection.execute(new.on_conflict_do_update(index_elements=["one"], set_={"reports_from": later}))
-        with self._database.begin() as connection:
-            old = [part for part in parts(connection, ["report"]) if part.end <= before]
-        return drop(self._database, old)
 
     def _delete(self, table: Table, condition: ColumnElement[bool]) -> int:
         keys = list(table.primary_key.columns)
