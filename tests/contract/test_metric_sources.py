@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from tidegate.controller.head import Head
 from tidegate.controller.hostview import Freshness
 from tidegate.controller.intake import Intake
 from tidegate.controller.observer import Observer
+from tidegate.controller.ports import Histories
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.wiring_source import MetricSource, metric_source
@@ -53,6 +55,7 @@ from tidegate.model.history import METRICS, Aggregate, Label, LimitError, Limits
 from tidegate.model.overview import Overview
 from tidegate.model.policy import HitRateRule
 from tidegate.model.reading import Gap, HostName, Missing
+from tidegate.model.records import Compacted
 from tidegate.model.scrape import PrometheusPlace, Source
 from tidegate.model.usage import BUCKET, TokenUsage
 from tidegate.runtime.errors import Transient
@@ -92,6 +95,13 @@ class Fleet:
         found = self.gathered(now)
         reports = pool_reports(found, (), self.settings.fleet, {}, now)
         return {report.figures.pool: report for report in reports}
+
+    @cached_property
+    def past(self) -> Histories:
+        """The history, after what the store makes of reports; a Prometheus has its own."""
+        while self.store.compaction.compact(NOON + timedelta(hours=3)) != Compacted():
+            pass
+        return self.source.histories
 
     def rolled_up(self, now: datetime = NOW) -> Sequence[TokenUsage]:
         for _ in range(4):
@@ -246,7 +256,7 @@ def asked(name: str, since: datetime, aggregate: Aggregate, step: timedelta | No
 
 @SOURCES
 def test_a_gauges_history_is_its_average_in_each_step_added_up_over_a_pool(fleet: Fleet) -> None:
-    found = fleet.source.histories.query(asked("running", NOON - 6 * BUCKET, Aggregate.AVG, by=(Label.POOL,)))
+    found = fleet.past.query(asked("running", NOON - 6 * BUCKET, Aggregate.AVG, by=(Label.POOL,)))
     base, burst = found.lines
     assert list(base.at) == [(NOON - place * BUCKET).timestamp() for place in range(6, 0, -1)]
     assert (dict(base.labels), list(base.values)) == ({Label.POOL: BASE}, [4.0] * 6)
@@ -257,9 +267,9 @@ def test_a_gauges_history_is_its_average_in_each_step_added_up_over_a_pool(fleet
 def test_a_counters_increases_add_up_and_belong_to_the_later_samples_step(fleet: Fleet) -> None:
     where = {Label.HOST: frozenset([G1])}
     question = asked("generation_tokens", NOON - 6 * BUCKET, Aggregate.INCREASE, where=where)
-    (line,) = fleet.source.histories.query(question).lines
+    (line,) = fleet.past.query(question).lines
     assert list(line.values) == [GENERATED * (BUCKET // STEP)] * 6
-    (rates,) = fleet.source.histories.query(replace(question, aggregate=Aggregate.RATE)).lines
+    (rates,) = fleet.past.query(replace(question, aggregate=Aggregate.RATE)).lines
     assert list(rates.values) == [pytest.approx(GENERATED / STEP.total_seconds())] * 6
 
 
@@ -267,7 +277,7 @@ def test_a_counters_increases_add_up_and_belong_to_the_later_samples_step(fleet:
 def test_a_restart_makes_no_increase_negative(fleet: Fleet, kind: Source) -> None:
     where = {Label.HOST: frozenset([G2])}
     question = asked("generation_tokens", RESTART - BUCKET, Aggregate.INCREASE, where=where, by=(Label.HOST,))
-    (line,) = fleet.source.histories.query(question).lines
+    (line,) = fleet.past.query(question).lines
     whole = GENERATED * (BUCKET // STEP)
     # Of a sum over ranks nobody knows what was added since one fell; per rank it is known.
     lost = GENERATED if kind is Source.PROMETHEUS else 0.0
@@ -277,7 +287,7 @@ def test_a_restart_makes_no_increase_negative(fleet: Fleet, kind: Source) -> Non
 @SOURCES
 def test_a_quantiles_history_is_that_of_summed_buckets(fleet: Fleet) -> None:
     where = {Label.HOST: frozenset([G1])}
-    found = fleet.source.histories.query(asked("ttft", NOON - 3 * BUCKET, Aggregate.P95, where=where, by=()))
+    found = fleet.past.query(asked("ttft", NOON - 3 * BUCKET, Aggregate.P95, where=where, by=()))
     (line,) = found.lines
     assert list(line.values) == [pytest.approx(0.1 + 0.9 * (9.5 - 6) / 4)] * 3
 
@@ -285,9 +295,7 @@ def test_a_quantiles_history_is_that_of_summed_buckets(fleet: Fleet) -> None:
 @SOURCES
 def test_where_nothing_came_the_history_is_missing(fleet: Fleet) -> None:
     where = {Label.HOST: frozenset([G3])}
-    found = fleet.source.histories.query(
-        asked("queue_depth", SILENT_FROM - 2 * MINUTE, Aggregate.MAX, MINUTE, where=where)
-    )
+    found = fleet.past.query(asked("queue_depth", SILENT_FROM - 2 * MINUTE, Aggregate.MAX, MINUTE, where=where))
     (line,) = found.lines
     assert list(line.values) == [2.0, 2.0, 2.0, None]
 
@@ -295,9 +303,7 @@ def test_where_nothing_came_the_history_is_missing(fleet: Fleet) -> None:
 @SOURCES
 def test_samples_come_as_they_were_taken_without_a_step(fleet: Fleet) -> None:
     where = {Label.HOST: frozenset([G1])}
-    (line,) = fleet.source.histories.query(
-        asked("kv_cache_usage", NOON - MINUTE, Aggregate.AVG, None, where=where)
-    ).lines
+    (line,) = fleet.past.query(asked("kv_cache_usage", NOON - MINUTE, Aggregate.AVG, None, where=where)).lines
     assert list(line.values) == [0.25] * 4
     assert line.at[0] == pytest.approx((NOON - MINUTE).timestamp(), abs=5.0)
 
@@ -305,16 +311,16 @@ def test_samples_come_as_they_were_taken_without_a_step(fleet: Fleet) -> None:
 @SOURCES
 def test_labels_of_a_metric_are_listed(fleet: Fleet) -> None:
     metric = METRICS["running"]
-    assert list(fleet.source.histories.labels(metric, Label.HOST, BEGIN, NOON)) == [G1, G2, G3]
-    assert list(fleet.source.histories.labels(metric, Label.ENGINE, BEGIN, NOON)) == ["vllm-a", "vllm-b", "vllm-c"]
+    assert list(fleet.past.labels(metric, Label.HOST, BEGIN, NOON)) == [G1, G2, G3]
+    assert list(fleet.past.labels(metric, Label.ENGINE, BEGIN, NOON)) == ["vllm-a", "vllm-b", "vllm-c"]
 
 
 @SOURCES
 def test_a_question_without_sense_and_one_too_large_are_refused(fleet: Fleet) -> None:
     with pytest.raises(ValueError, match="is a gauge"):
-        fleet.source.histories.query(asked("running", BEGIN, Aggregate.INCREASE))
+        fleet.past.query(asked("running", BEGIN, Aggregate.INCREASE))
     with pytest.raises(LimitError):
-        fleet.source.histories.query(asked("ttft_bucket", BEGIN, Aggregate.INCREASE), Limits(series=1))
+        fleet.past.query(asked("ttft_bucket", BEGIN, Aggregate.INCREASE), Limits(series=1))
 
 
 @pytest.mark.parametrize("kind", [Source.PROMETHEUS])
