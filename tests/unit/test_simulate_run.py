@@ -62,10 +62,11 @@ def test_hours_run_from_the_request_to_the_stop() -> None:
 
 
 def test_a_start_that_is_taken_back_is_wasted() -> None:
-    world = replace(WORLD, start_spread=0.0)
-    cancelled = run(world, Recorder(lambda now: 4 if 295 < now < 400 else 3))
-    short = run(world, Recorder(lambda now: 4 if 295 < now < 550 else 3))
-    assert (cancelled.wasted_starts, short.wasted_starts) == (1, 1)
+    world = replace(WORLD, start_spread=0.0, initial=4)
+    cancelled = run(world, Recorder(lambda now: 5 if 295 < now < 400 else 4))
+    short = run(world, Recorder(lambda now: 5 if 295 < now < 700 else 4))
+    served = run(world, Recorder(lambda now: 5 if 295 < now < 1000 else 4))
+    assert (cancelled.wasted_starts, short.wasted_starts, served.wasted_starts) == (1, 1, 0)
 
 
 def test_a_drain_deadline_cuts_off_what_is_not_done() -> None:

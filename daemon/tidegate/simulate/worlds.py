@@ -109,27 +109,27 @@ def synthetic() -> dict[str, World]:
     add("spike", lambda t: 45.0 if 3600 <= t < 3660 else 10.0, two, initial=3)
     add("decay", lambda t: 6.0 + 24.0 * math.exp(-t / 1200), two, initial=8)
     add("silence", lambda t: 0.0 if 1800 <= t < 5400 else 16.0, two, initial=5)
-    add("sine", lambda t: 16.0 + 12.0 * math.sin(2 * math.pi * t / 3600), three, initial=5)
-    add("rag", lambda t: 1.2 + 1.0 * math.sin(2 * math.pi * t / 3600), two, RAG, initial=5)
-    add("cached", lambda t: 16.0 + 10.0 * math.sin(2 * math.pi * t / 3600), two, replace(RAG, hit_share=0.85), 6)
+    add("sine", lambda t: 16.0 - 12.0 * math.cos(2 * math.pi * t / 3600), three)
+    add("rag", lambda t: 1.2 - 1.0 * math.cos(2 * math.pi * t / 3600), two, RAG)
+    add("cached", lambda t: 16.0 - 10.0 * math.cos(2 * math.pi * t / 3600), two, replace(RAG, hit_share=0.85), 3)
     shapes["rag"] = replace(shapes["rag"], slo=Slo(5.0, 0.080))
     shapes["cached"] = replace(shapes["cached"], slo=Slo(5.0, 0.100))
     shapes["code"] = World("code", bursty_after_silence(two, CODE), two, initial=6)
     shapes["small-model"] = World(
         "small-model",
-        varying(lambda t: 130.0 + 90.0 * math.sin(2 * math.pi * t / 3600), two, Sizes(900, 200)),
+        varying(lambda t: 130.0 - 90.0 * math.cos(2 * math.pi * t / 3600), two, Sizes(900, 200)),
         two,
         Slo(0.5, 0.030),
         SMALL_MODEL,
-        initial=5,
+        initial=3,
     )
     shapes["huge-model"] = World(
         "huge-model",
-        varying(lambda t: 5.0 + 3.0 * math.sin(2 * math.pi * t / 3600), three, Sizes(1100, 300)),
+        varying(lambda t: 5.0 - 3.0 * math.cos(2 * math.pi * t / 3600), three, Sizes(1100, 300)),
         three,
         Slo(4.0, 0.120),
         HUGE_MODEL,
-        initial=5,
+        initial=3,
     )
     return shapes
 
