@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tidegate.decide.bounds import PoolBounds
 from tidegate.decide.group import Sized, read_by
 from tidegate.decide.guard import Hold
 from tidegate.decide.load import used_signals
@@ -53,6 +54,7 @@ class Conclusion:
     mode: Mode
     withheld: bool
     memory: PoolMemory
+    bounds: PoolBounds
     now: datetime
 
 
@@ -94,9 +96,9 @@ def _holds(sized: Sized, share: Share, conclusion: Conclusion) -> Iterator[Hold]
         held = memory.back_offs.get(pool.first_flavour.name) if limit is Limit.START_FAILED else None
         yield Hold(limit, held.until, held.why) if held else Hold(limit)
     if wanted < target == pool.min:
-        yield Hold(Limit.MIN)
+        yield Hold(conclusion.bounds.low.limit, conclusion.bounds.low.until)
     if wanted > target == pool.max:
-        yield Hold(Limit.MAX)
+        yield Hold(conclusion.bounds.high.limit, conclusion.bounds.high.until)
     if conclusion.withheld:
         yield Hold(Limit.MODE)
 

@@ -12,19 +12,20 @@ from datetime import datetime
 
 from tidegate.decide.actions import actions_of, in_order
 from tidegate.decide.backoff import back_off_of, with_failures
-from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
+from tidegate.decide.bounds import Standing, effective
 from tidegate.decide.durations import horizon, timed
+from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
 from tidegate.decide.group import Seen, Sized, groups_of, size
 from tidegate.decide.placement import Places
-from tidegate.decide.pools import Share, base_first, share
+from tidegate.decide.pools import Holds, Share, base_first, share
 from tidegate.decide.remember import began, with_change
 from tidegate.decide.serial import next_serial
 from tidegate.decide.supply import Supply, supply_of
 from tidegate.model.decision import Action, ActionKind, Decision, Plan
-from tidegate.model.reading import Gap, Missing
 from tidegate.model.fleet import NO_GATEWAY, Fleet, PoolName, PoolView, ServiceName
 from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
 from tidegate.model.policy import FleetPolicy, Mode
+from tidegate.model.reading import Gap, Missing
 
 _GREW = frozenset({ActionKind.START, ActionKind.RESUME})
 _SHRANK = frozenset({ActionKind.CANCEL, ActionKind.DRAIN})
@@ -35,6 +36,7 @@ def plan(fleet: Fleet, policy: FleetPolicy, memory: Memory, now: datetime) -> Pl
 
     In the modes `advise` and `paused` the decisions are the same and the actions are none.
     """
+    policy, standing = effective(policy, now)
     views = {name: fleet.pools.get(name, PoolView(name, ())) for name in policy.pools}
     supplies = {name: supply_of(policy.pools[name], view, now) for name, view in views.items()}
     pools = {
@@ -47,7 +49,7 @@ def plan(fleet: Fleet, policy: FleetPolicy, memory: Memory, now: datetime) -> Pl
     for group in groups_of(policy):
         seen = _seen(group, supplies, pools, memory, fleet, policy, now)
         sized = size(seen, began_at, seconds)
-        concluded.append(_conclude(sized, pools, policy, places, now))
+        concluded.append(_conclude(sized, pools, policy, standing, places, now))
     decisions = {decision.pool: decision for one in concluded for decision in one.decisions}
     return Plan(
         decisions=tuple(decisions[name] for name in policy.pools),
@@ -93,7 +95,12 @@ def _refreshed(memory: PoolMemory, supply: Supply, view: PoolView, now: datetime
 
 
 def _conclude(
-    sized: Sized, pools: Mapping[PoolName, PoolMemory], policy: FleetPolicy, places: Places, now: datetime
+    sized: Sized,
+    pools: Mapping[PoolName, PoolMemory],
+    policy: FleetPolicy,
+    standing: Standing,
+    places: Places,
+    now: datetime,
 ) -> _Concluded:
     paused = frozenset(
         name for name in sized.group.pools if back_off_of(pools[name], policy.pools[name].first_flavour.name, now)
@@ -103,10 +110,14 @@ def _conclude(
     decisions: list[Decision] = []
     actions: list[tuple[Action, ...]] = []
     after: dict[PoolName, PoolMemory] = {}
-    for part in share(sized.supplies, sized.guarded.target, paused, places, now):
+    for part in share(sized.supplies, sized.guarded.target, Holds(paused, standing.pauses), places, now):
         name = part.supply.pool.name
-        steps = tuple(actions_of(part, pools[name].next_serial, now))
-        conclusion = Conclusion(wanted[name], mode, withheld and bool(steps), pools[name], now)
+        steps = tuple(
+            action
+            for action in actions_of(part, pools[name].next_serial, now)
+            if part.free or action.kind is not ActionKind.GIVE_UP
+        )
+        conclusion = Conclusion(wanted[name], mode, withheld and bool(steps), pools[name], standing.bounds[name], now)
         decisions.append(decision_of(sized, part, conclusion))
         actions.append(() if withheld else steps)
         after[name] = pools[name] if withheld else _numbered(pools[name], part)

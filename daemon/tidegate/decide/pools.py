@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tidegate.decide.bounds import NO_PAUSES, Pauses
 from tidegate.decide.placement import Places
 from tidegate.decide.supply import Supply
 from tidegate.decide.victim import returners, victims
 from tidegate.model.decision import Limit
-from tidegate.model.fleet import PoolKind, Replica, Slot
+from tidegate.model.fleet import PoolKind, PoolName, Replica, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Share:
     start: tuple[Slot, ...] = ()
     remove: tuple[Replica, ...] = ()
     limits: tuple[Limit, ...] = ()
+    free: bool = True
+    """False while an operator's pause lets nothing go, what failed included."""
 
 
 def base_first(supplies: Sequence[Supply]) -> list[Supply]:
@@ -51,11 +54,17 @@ def wanted_of(supplies: Sequence[Supply], wish: int) -> list[int]:
     return wanted
 
 
-def share(
-    supplies: Sequence[Supply], target: int, paused: frozenset[str], places: Places, now: datetime
-) -> tuple[Share, ...]:
-    """Share a target out over pools in filling order; `paused` names the pools that may not start anything now."""
-    drafts = [_Draft(supply, supply.pool.name in paused, places, now) for supply in supplies]
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """The pools whose last starts failed, which start nothing now, and those that an operator has paused."""
+
+    failing: frozenset[PoolName] = frozenset()
+    pauses: Pauses = NO_PAUSES
+
+
+def share(supplies: Sequence[Supply], target: int, holds: Holds, places: Places, now: datetime) -> tuple[Share, ...]:
+    """Share a target out over pools in filling order."""
+    drafts = [_Draft(supply, holds, places, now) for supply in supplies]
     for draft in drafts:
         draft.remove(draft.have - draft.supply.pool.max)
     surplus = sum(draft.have for draft in drafts) - target
@@ -85,7 +94,7 @@ class _Draft:
     """A share in the making."""
 
     supply: Supply
-    paused: bool
+    holds: Holds
     places: Places
     now: datetime
     have: int = 0
@@ -109,6 +118,9 @@ class _Draft:
         """Mark up to `count` replicas to go; how many could be."""
         if count <= 0:
             return 0
+        if self.supply.pool.name in self.holds.pauses.inward:
+            self.limits.append(Limit.PAUSED)
+            return 0
         chosen = victims(self.supply)[len(self.removed) :][:count]
         if len(chosen) < count:
             self.limits.append(Limit.UNMANAGED)
@@ -118,6 +130,8 @@ class _Draft:
 
     def resume(self, count: int) -> int:
         """Take up to `count` leaving replicas back; how many could be."""
+        if count > 0 and self._growth_is_paused():
+            return 0
         chosen = returners(self.supply, self.now)[len(self.resumed) :][: max(0, count)]
         self.resumed += chosen
         self.have += len(chosen)
@@ -125,20 +139,29 @@ class _Draft:
 
     def start(self, count: int) -> int:
         """Start up to `count` replicas; how many could be."""
-        if count <= 0:
+        if count <= 0 or self._growth_is_paused():
             return 0
-        chosen = () if self.paused else self.places.take(self.supply.free_slots, count)
+        failing = self.supply.pool.name in self.holds.failing
+        chosen = () if failing else self.places.take(self.supply.free_slots, count)
         if len(chosen) < count:
-            self.limits.append(Limit.START_FAILED if self.paused else Limit.NO_CAPACITY)
+            self.limits.append(Limit.START_FAILED if failing else Limit.NO_CAPACITY)
         self.started += chosen
         self.have += len(chosen)
         return len(chosen)
 
+    def _growth_is_paused(self) -> bool:
+        paused = self.supply.pool.name in self.holds.pauses.out
+        if paused:
+            self.limits.append(Limit.PAUSED)
+        return paused
+
     def share(self) -> Share:
-        pool = self.supply.pool
+        pool, pauses = self.supply.pool, self.holds.pauses
+        paused = Limit.PAUSED in self.limits
         return Share(
             supply=self.supply,
-            target=max(pool.min, min(pool.max, self.have)),
+            target=self.have if paused else max(pool.min, min(pool.max, self.have)),
+            free=pool.name not in pauses.inward,
             resume=tuple(self.resumed),
             start=tuple(self.started),
             remove=tuple(self.removed),
