@@ -32,7 +32,7 @@ FILES = {
     "m-large": "servegen_m-large.csv",
     "m-large day": "servegen_m-large.csv",
 }
-DAYS = {"m-large": (2.0, 4.0), "m-large day": (2.0, 3.0)}
+DAYS = {"m-large": (2.0, 3.0), "m-large day": (2.0, 3.0)}
 
 
 @dataclass(frozen=True, slots=True)

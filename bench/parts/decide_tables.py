@@ -11,8 +11,8 @@ GOAL = 0.99
 TITLES = {
     "azure": "Azure chat, one hour (four copies, 21 requests/s)",
     "mooncake": "Mooncake conversation, one hour (long prompts)",
-    "m-large": "ServeGen m-large, two days, fluid model",
-    "m-large day": "ServeGen m-large, one day, step model",
+    "m-large": "ServeGen m-large, its third day, fluid model",
+    "m-large day": "The same day of m-large in the step model",
 }
 
 
