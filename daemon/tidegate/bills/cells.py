@@ -24,6 +24,8 @@ _SYMBOLS = str.maketrans(
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][+-]?\d+)?")
 _CODE = re.compile(r"^[A-Z]{3}(?=[-+\d.])|(?<=[\d.])[A-Z]{3}$|元$")
+_SIMPLE = re.compile(r"[+-]?\d{1,29}(\.\d{0,58})?", re.ASCII)
+"""What nearly every amount looks like; within every bound as it stands."""
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _COMMA_SIGN = re.compile(r"-?(0|\d+),(\d+)")
 _DOT_SIGN = re.compile(r"-?\d*\.\d+")
@@ -38,6 +40,8 @@ def decimal_of(text: str, *, comma: bool = False) -> Decimal | None:
 
     `comma`: the file writes 1.234,50. Without it, 1,234.50 is read too; 1,5 is refused, for it may mean either.
     """
+    if not comma and _SIMPLE.fullmatch(text):
+        return Decimal(text)
     if not comma and _PLAIN.fullmatch(text):
         return _bounded(Decimal(text), text) if len(text) <= _LONGEST_NUMBER else _refuse(text)
     if NOTHING.get(text, text) == "":

@@ -72,7 +72,7 @@ class FocusReader(Cells):
             category, klass, subcategory, frequency, pricing, resource_id, resource_name, resource_type,
             service_category, service, sku, sku_price, details, region, region_name, zone, sub_account, pricing_unit,
             consumed_unit, commitment, status, description, invoice, provider, provider_2, issuer,
-        ) = [PLACEHOLDERS.get(cell, cell) for cell in self._texts(cells)]  # fmt: skip
+        ) = map(PLACEHOLDERS.get, texts := self._texts(cells), texts)  # fmt: skip
         start, end, billing_start, billing_end = self._periods(cells)
         number = self.number
         charge = Charge(

@@ -18,6 +18,7 @@ from tidegate.model.price import Prices
 UNKNOWN_ACCOUNT = "unknown"
 """The account of files that name none, unless the operator does."""
 _TAGS_KEPT = 4096
+_MOMENTS_KEPT = 65_536
 T = TypeVar("T")
 
 
@@ -46,7 +47,7 @@ class Reader(Protocol):
     notes: dict[str, int]
     """What was noticed, and in how many rows."""
 
-    def read(self, cells: list[str], row: int) -> Item | Sequence[Item]:
+    def read(self, cells: list[str], row: int) -> Item | tuple[Item, ...]:
         """What a row says; raises RowError, NumberError or MomentError. `cells` has one empty cell more."""
         ...
 
@@ -97,6 +98,8 @@ class Cells:
     def __init__(self, columns: Columns, manner: Manner) -> None:
         self.columns, self.manner = columns, manner
         self.notes: dict[str, int] = {}
+        self._moments: dict[str, datetime | None] = {}
+        self._codes: dict[str, str] = {}
         self._tags: dict[str, Mapping[str, str]] = {}
 
     def note(self, text: str) -> None:
@@ -129,13 +132,22 @@ class Cells:
 
     def time(self, cells: Sequence[str], place: int) -> datetime | None:
         """A moment, None where nothing stands."""
-        cell = cells[place].strip()
-        if not NOTHING.get(cell, cell):
-            return None
+        cell = cells[place]
         try:
-            return moment_of(cell, self.zone, day_first=self.manner.day_first)
+            return self._moments[cell]
+        except KeyError:
+            return self._new_moment(cell, place)
+
+    def _new_moment(self, cell: str, place: int) -> datetime | None:
+        bare = cell.strip()
+        try:
+            found = moment_of(bare, self.zone, day_first=self.manner.day_first) if NOTHING.get(bare, bare) else None
         except MomentError as error:
             raise RowError(f"{self._named(place)}: {error}") from None
+        if len(self._moments) >= _MOMENTS_KEPT:
+            self._moments.clear()
+        self._moments[cell] = found
+        return found
 
     def _named(self, place: int) -> str:
         return self.columns.header[place] if place < len(self.columns) else "a column"
@@ -152,12 +164,17 @@ class Cells:
 
     def currency(self, cells: Sequence[str], *places: int) -> str:
         """The currency, which the operator may name for a file that does not."""
+        known = self._codes.get(cells[places[0]])
+        if known is not None:
+            return known
         code = self.text(cells, *places).upper()
         code = _CURRENCIES.get(code, code)
         if not code:
             return self.manner.currency or NO_CURRENCY
         if not (code.isascii() and code.isalpha() and len(code) == 3):
             raise RowError(f"{code[:20]!r} is not a currency code")
+        if cells[places[0]] and len(self._codes) < _TAGS_KEPT:
+            self._codes[cells[places[0]]] = code
         return code
 
     def account(self, cells: Sequence[str], *places: int) -> str:

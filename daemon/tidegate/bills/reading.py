@@ -57,6 +57,8 @@ class Reading:
     unplaced: Aside = field(default_factory=Aside)
     """Quarantined rows that speak of none of the snapshots."""
     shown: list[Quarantined] = field(default_factory=list)
+    _places: dict[tuple[str, str, datetime, datetime], Tally] = field(default_factory=dict)
+    """The tallies once more, by what a row tells: a million keys need not be made."""
     _asides: dict[tuple[str, str, datetime | None], Aside] = field(default_factory=dict)
 
     def items(self) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
@@ -102,12 +104,13 @@ class Reading:
         self._say(part, read, {**records.notes, **opening.reader.notes})
 
     def _count(self, format_: Format, charge: Charge, digest: int) -> SnapshotKey:
-        key = SnapshotKey(format_.name, charge.account, charge.billing_start, charge.billing_end, self.wishes.shard)
-        tally = self.tallies.get(key)
+        place = (format_.name, charge.account, charge.billing_start, charge.billing_end)
+        tally = self._places.get(place)
         if tally is None:
-            tally = self.tallies[key] = Tally(key)
+            key = SnapshotKey(*place, self.wishes.shard)
+            tally = self._places[place] = self.tallies[key] = Tally(key)
         tally.add(charge, digest)
-        return key
+        return tally.key
 
     def _set_aside(self, source: str, row: Quarantined) -> None:
         self.aside.add(row)
@@ -176,7 +179,7 @@ class _Opening:
             found = self.reader.read(cells, number)
         except (RowError, NumberError, MomentError) as error:
             return () if _adds_up(cells) else self._refuse(cells, number, str(error))
-        return found if isinstance(found, Sequence) else (found,)
+        return found if isinstance(found, tuple) else (found,)
 
     def _refuse(self, cells: list[str], number: int, reason: str) -> Quarantined:
         padded = [*cells, *[""] * (self.width + 1 - len(cells))]

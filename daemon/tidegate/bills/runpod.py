@@ -35,7 +35,7 @@ class RunPodReader(Cells):
         self._account, self._region = find("accountid", "userid", "teamid"), find("datacenterid", "region")
         self._milliseconds = find("timebilledms")
 
-    def read(self, cells: list[str], row: int) -> Sequence[Charge]:
+    def read(self, cells: list[str], row: int) -> tuple[Charge, ...]:
         """The compute charge of a record, and that of its disk."""
         disk = self.number(cells, self._disk)
         parts = [self.number(cells, place) for place in self._others]

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tidegate.bills.cells import EXACT
 from tidegate.model.bill import AsideSum, LedgerSum, PartSum, SnapshotSums
-from tidegate.model.charge import NO_CURRENCY, Charge, ChargeCategory, Quarantined, SnapshotKey
+from tidegate.model.charge import NO_CURRENCY, Charge, ChargeCategory, Quarantined, ServiceClass, SnapshotKey
 
 _ZERO = Decimal(0)
 _UNUSABLE = Decimal("0.05")
@@ -35,6 +35,10 @@ class Sum:
             self.billed, self.has_billed = EXACT.add(self.billed, billed), True
         if effective is not None:
             self.effective, self.has_effective = EXACT.add(self.effective, effective), True
+
+    def merge(self, other: Sum) -> None:
+        """Add another sum."""
+        self.add(other.billed if other.has_billed else None, other.effective if other.has_effective else None)
 
     def of(self, currency: str) -> LedgerSum:
         """The sums, None for a ledger that no row has."""
@@ -78,8 +82,7 @@ class Tally:
     key: SnapshotKey
     rows: int = 0
     corrections: int = 0
-    by_currency: dict[str, Sum] = field(default_factory=dict)
-    by_part: dict[tuple[str, str, str], Sum] = field(default_factory=dict)
+    by_part: dict[tuple[str, ChargeCategory, ServiceClass], Sum] = field(default_factory=dict)
     """By currency, category and service: what a difference between versions is told by."""
     invoices: dict[str, Decimal] = field(default_factory=dict)
     """The billed sum by invoice."""
@@ -100,8 +103,7 @@ class Tally:
         self.rows += 1
         self.fingerprint = (self.fingerprint + digest) & _MASK
         billed, effective = charge.billed, charge.effective
-        _sum(self.by_currency, charge.currency).add(billed, effective)
-        part = (charge.currency, charge.category.value, charge.service.value)
+        part = (charge.currency, charge.category, charge.service)
         _sum(self.by_part, part).add(billed, effective)
         self._cover(charge)
         if charge.correction:
@@ -134,6 +136,14 @@ class Tally:
             self._orphaned = EXACT.add(self._orphaned, size)
 
     @property
+    def by_currency(self) -> dict[str, Sum]:
+        """The sums of the parts by currency."""
+        found: dict[str, Sum] = {}
+        for (currency, _, _), part in self.by_part.items():
+            _sum(found, currency).merge(part)
+        return found
+
+    @property
     def effective_usable(self) -> bool:
         """Whether the effective ledger is there and can be believed."""
         if not any(each.has_effective for each in self.by_currency.values()):
@@ -151,14 +161,14 @@ class Tally:
     def sums(self) -> SnapshotSums:
         """Everything, as a value."""
         parts = (
-            PartSum(category, service, each.of(currency))
+            PartSum(category.value, service.value, each.of(currency))
             for (currency, category, service), each in self.by_part.items()
         )
         return SnapshotSums(
             key=self.key,
             rows=self.rows,
             corrections=self.corrections,
-            totals=tuple(self.by_currency[currency].of(currency) for currency in sorted(self.by_currency)),
+            totals=tuple(each.of(currency) for currency, each in sorted(self.by_currency.items())),
             parts=tuple(sorted(parts, key=lambda part: (part.sum.currency, part.category, part.service))),
             aside=self.aside.sum(),
             invoices=dict(sorted(self.invoices.items())),

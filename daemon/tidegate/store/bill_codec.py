@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import RowMapping
@@ -23,56 +22,62 @@ from tidegate.store.schema_bills import charge
 
 COLUMNS: Sequence[str] = tuple(column.name for column in charge.columns)
 _FIELDS = COLUMNS[1:]
-_values = attrgetter(*(name for name in _FIELDS))
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\ufffd"})
 _NULL = "\\N"
+_KEPT = 32_768
 _TEXTS = frozenset(
     column.name for column in charge.columns if column.nullable and str(column.type) in ("TEXT", "VARCHAR")
 )
 
 
+class _Texts(dict[str, str]):
+    """Texts as COPY takes them, each worked out once while it is met again and again."""
+
+    def __missing__(self, text: str) -> str:
+        if len(self) >= _KEPT:
+            self.clear()
+        plain = str(text)
+        found = self[text] = plain.translate(_ESCAPES) if plain else _NULL
+        return found
+
+
+class _Moments(dict[datetime, str]):
+    def __missing__(self, moment: datetime) -> str:
+        if len(self) >= _KEPT:
+            self.clear()
+        found = self[moment] = moment.isoformat()
+        return found
+
+
 class CopyLines:
-    """Makes the lines of one COPY; equal moments and mappings are written once."""
+    """Makes the lines of one COPY; the columns stand in the order of `COLUMNS`, which a test holds."""
 
     def __init__(self) -> None:
-        self._moments: dict[datetime, str] = {}
+        self._texts, self._moments = _Texts(), _Moments()
         self._tags: dict[int, tuple[Mapping[str, str], str]] = {}
 
     def line(self, version: int, row: Charge) -> str:
         """One charge in the text format of COPY."""
-        cells = [str(version)]
-        for value in _values(row):
-            kind = type(value)
-            if kind is str:
-                cells.append(_text(value))
-            elif kind is datetime:
-                cells.append(self._moment(value))
-            elif value is None:
-                cells.append(_NULL)
-            elif kind is bool:
-                cells.append("t" if value else "f")
-            elif kind is dict:
-                cells.append(self._mapping(value))
-            elif kind is tuple:
-                cells.append(_text(_array(value)) if value else _NULL)
-            else:
-                cells.append(str(value) or _NULL)
-        return "\t".join(cells) + "\n"
-
-    def _moment(self, value: datetime) -> str:
-        found = self._moments.get(value)
-        if found is None:
-            if len(self._moments) > 65_536:
-                self._moments.clear()
-            found = self._moments[value] = value.isoformat()
-        return found
+        text, moment = self._texts, self._moments
+        tags = self._mapping(row.tags) if row.tags else _NULL
+        hosts = _array(row.hosts).translate(_ESCAPES) if row.hosts else _NULL
+        return (
+            f"{version}\t{text[row.provider]}\t{text[row.account]}\t{moment[row.billing_start]}"
+            f"\t{moment[row.billing_end]}\t{moment[row.start]}\t{moment[row.end]}\t{text[row.currency]}"
+            f"\t{_number(row.billed)}\t{_number(row.effective)}\t{text[row.category]}\t{'t' if row.correction else 'f'}"
+            f"\t{text[row.service]}\t{text[row.service_name]}\t{text[row.resource_id]}\t{text[row.resource_name]}"
+            f"\t{text[row.resource_type]}\t{text[row.sku]}\t{text[row.region]}\t{text[row.zone]}"
+            f"\t{text[row.sub_account]}\t{_number(row.list_cost)}\t{_number(row.pricing_quantity)}"
+            f"\t{text[row.pricing_unit]}\t{_number(row.consumed_quantity)}\t{text[row.consumed_unit]}"
+            f"\t{text[row.pricing_category]}\t{text[row.frequency]}\t{text[row.commitment_id]}"
+            f"\t{text[row.commitment_status]}\t{tags}\t{hosts}\t{text[row.description]}\t{text[row.invoice_id]}"
+            f"\t{text[row.file]}\t{row.row}\n"
+        )
 
     def _mapping(self, value: Mapping[str, str]) -> str:
-        if not value:
-            return _NULL
         held = self._tags.get(id(value))
         if held is None or held[0] is not value:
-            if len(self._tags) > 4096:
+            if len(self._tags) >= _KEPT:
                 self._tags.clear()
             # Postgres' jsonb takes no NUL and no lone surrogate.
             written = json.dumps({_clean(key): _clean(text) for key, text in value.items()}, ensure_ascii=False)
@@ -80,10 +85,8 @@ class CopyLines:
         return held[1]
 
 
-def _text(value: str) -> str:
-    if not value:
-        return _NULL
-    return value if value.isalnum() else value.translate(_ESCAPES)
+def _number(value: Decimal | None) -> str:
+    return _NULL if value is None else str(value)
 
 
 def _clean(text: str) -> str:

@@ -47,13 +47,16 @@ class BillSession:
         charges = [each for each in batch if isinstance(each, tuple)]
         room = _QUARANTINE_KEPT - len(self._aside)
         self._aside += [each for each in batch if isinstance(each, Quarantined)][: max(0, room)]
-        versions = {key: self._version(key) for key in {key for key, _ in charges}}
+        self._make_versions(charges)
         driver: Any = self.connection.connection.driver_connection
         with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
             block: list[str] = []
             size = 0
+            last, version = None, 0
             for key, row in charges:
-                line = self._lines.line(versions[key], row)
+                if key is not last:
+                    last, version = key, self._versions[key][1]
+                line = self._lines.line(version, row)
                 block.append(line)
                 size += len(line)
                 if size >= _BLOCK:
@@ -61,11 +64,13 @@ class BillSession:
                     block, size = [], 0
             copy.write("".join(block).encode("utf-8", "replace"))
 
-    def _version(self, key: SnapshotKey) -> int:
-        known = self._versions.get(key)
-        if known is None:
-            known = self._versions[key] = self._new_version(key)
-        return known[1]
+    def _make_versions(self, charges: Sequence[tuple[SnapshotKey, Charge]]) -> None:
+        """Before a COPY begins: while one runs the connection can do nothing else."""
+        last = None
+        for key, _ in charges:
+            if key is not last and key not in self._versions:
+                self._versions[key] = self._new_version(key)
+            last = key
 
     def _new_version(self, key: SnapshotKey) -> tuple[int, int, int]:
         place = {
