@@ -25,7 +25,7 @@ _FADE_S = 7200.0
 """The fit forgets over two hours,"""
 _FADE_MISSES_S = 3600.0
 """the misses over one, and"""
-_FADE_WORK_S = 900.0
+_FADE_WORK_S = 450.0
 """the size of a request over a quarter."""
 _IDLE_SPEED = 3.5
 """Before anything is known: an idle engine answers this many times as fast as the objective asks."""
@@ -39,7 +39,10 @@ _ENOUGH = 24
 """Samples before the fit is taken as the unit at all."""
 _MOVED = 0.08
 _SLACK = 0.8
-_PRIOR_WAIT = 0.015
+_PRIOR_FIRST = 0.15
+_FEW = 8.0
+_WAIT_BEHIND = 0.08
+"""Before queues were seen: a queue grows by this part of what a long prompt (the p95) takes by itself."""
 _PRIOR_WAITS = 20.0
 _MOST_CROWDED = 0.95
 _CROWD = 3.0
@@ -131,8 +134,9 @@ def _late_by_waits(capacity: Capacity, slo: SloPolicy) -> list[float]:
     A queue grows as load / (1 - load) (Pollaczek-Khinchine); how long it is at a given load is learned. Waits are
     about exponential.
     """
-    waited, crowded = capacity.waits
-    per_load = (waited + _PRIOR_WAITS * _PRIOR_WAIT * slo.ttft_s) / (crowded + _PRIOR_WAITS)
+    (waited, crowded), (seen, alone) = capacity.waits, capacity.alone
+    guess = _WAIT_BEHIND * (alone + _FEW * _PRIOR_FIRST * slo.ttft_s) / (seen + _FEW)
+    per_load = (waited + _PRIOR_WAITS * guess) / (crowded + _PRIOR_WAITS)
     loads = (min(_MOST_CROWDED, (place + 0.5) * STEP) for place in range(STEPS))
     return [math.exp(-_SLACK * slo.ttft_s * (1.0 - load) / (per_load * load)) for load in loads]
 
@@ -180,13 +184,21 @@ def learned(
 def _with_waits(capacity: Capacity, mean: float, samples: Sequence[Sample], slo: SloPolicy, seconds: float) -> Capacity:
     fade = math.exp(-seconds / _FADE_MISSES_S)
     waited, crowded = (fade * value for value in capacity.waits)
+    seen, alone = (fade * value for value in capacity.alone)
+    free = [sample.ttft for sample in samples if sample.ttft and queued(sample) <= 0]
+    capacity = replace(capacity, alone=(seen + len(free), alone + sum(free)))
     each = wait_each(capacity)
     if samples:
-        wait = min(0.5 * slo.ttft_s, sum(sample.waiting for sample in samples) / len(samples) * each)
+        wait = min(0.5 * slo.ttft_s, sum(map(queued, samples)) / len(samples) * each)
         crowd = min(mean, _MOST_CROWDED)
         crowd /= 1.0 - crowd
         waited, crowded = waited + wait, crowded + crowd
     return replace(capacity, waits=(waited, crowded))
+
+
+def queued(sample: Sample) -> float:
+    """Requests that wait behind another; engines differ in whether the one that is being read counts as waiting."""
+    return max(0.0, sample.waiting - 1.0)
 
 
 def wait_each(capacity: Capacity) -> float:
@@ -245,7 +257,7 @@ def _with_misses(capacity: Capacity, loads: Sequence[tuple[float, Sample]], slo:
     each = capacity.work / capacity.requests if capacity.requests > 1e-9 else 0.0
     blind = hidden > 20.0 and shown < 0.05 * hidden
     for load, sample in loads:
-        wait, late = sample.waiting * each, _late(sample, slo)
+        wait, late = queued(sample) * each, _late(sample, slo)
         shown += sample.waiting > 0
         hidden += sample.waiting <= 0 and late > 0.05
         first = max(_clamped(wait / slo.ttft_s - 0.5) * 2.0, late if blind or wait > 0.5 * slo.ttft_s else 0.0)

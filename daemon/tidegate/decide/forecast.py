@@ -10,14 +10,27 @@ increasing in the present load, so more load never asks for less.
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tidegate.model.memory import Forecast, Guess
 
+_BRISK_S = 10.0
 _FAST_S = 45.0
 _MEAN_S = 7200.0
-_FADE_S = 7200.0
+_PEAK_S = 14400.0
+_DOUBT = 0.8
+"""Trends are trusted by half until about one rise as large as the mean load was seen."""
+_BLOCK_S = 1200.0
+_BLOCKS = 7
+_HEAVIEST = 20.0
+_RETURN = 1.1
+_NEW_HEIGHT = 1.4
+_TWICE = 8.0
+_SMALL = 0.5
+"""Errors are relative to the mean load, or to half a replica where that is less."""
 _GAP = timedelta(seconds=180)
 """After so long without data the level starts anew."""
 _CELLS = 44
@@ -60,11 +73,13 @@ class Outlook:
     scale: float
     weights: tuple[float, ...]
     """Of the cells of errors; they sum to 1."""
+    most: float
+    """What no surprise exceeds: bursts come back to where they were, they do not grow from each new level."""
 
     def loads(self, extra: float = 0.0) -> list[tuple[float, float]]:
         """Probability and load of each case that matters; `extra` load in all of them."""
         return [
-            (weight, max(0.0, self.expected + extra + error * self.scale))
+            (weight, extra + min(self.most, max(0.0, self.expected + error * self.scale)))
             for weight, error in zip(self.weights, _ERRORS, strict=True)
             if weight > _NEGLIGIBLE
         ]
@@ -75,58 +90,96 @@ class Outlook:
         for weight, error in zip(self.weights, _ERRORS, strict=True):
             passed += weight
             if passed >= share:
-                return max(0.0, self.expected + error * self.scale)
-        return self.expected + _ERRORS[-1] * self.scale
+                return min(self.most, max(0.0, self.expected + error * self.scale))
+        return self.most
 
 
 def ahead(forecast: Forecast, load: float, horizon: float, now: datetime) -> Outlook:
     """What to expect after `horizon` seconds; `load` is the present one."""
     seen = _after(forecast, load, horizon, now)
-    errors = forecast.errors or (0.0,) * _CELLS
+    errors = _typical(forecast.blocks)
     total = sum(errors) + _PRIOR_WEIGHT
     weights = tuple((one + _PRIOR_WEIGHT * prior) / total for one, prior in zip(errors, _PRIOR, strict=True))
-    return Outlook(_line(seen, horizon), _scale(seen), weights)
+    expected = _line(seen, horizon)
+    return Outlook(expected, _scale(seen), weights, max(_RETURN * seen.peak, _NEW_HEIGHT * expected))
 
 
 def observed(forecast: Forecast, load: float, horizon: float, now: datetime) -> Forecast:
     """Take in the load of this tick: mark the guesses whose time has come, and guess anew."""
     seen = _after(forecast, load, horizon, now)
     due = [guess for guess in seen.guesses if (now - guess.at).total_seconds() >= horizon]
-    errors = seen.errors or (0.0,) * _CELLS
     if due:
-        fade = math.exp(-_seconds(forecast, now) / _FADE_S)
-        cells = [fade * seen_before for seen_before in errors]
         guess = due[-1]
-        weight = seen.fast / seen.mean if seen.mean > 0 else 0.0
-        cells[_cell_of((seen.fast - guess.level) / guess.scale if guess.scale > 0 else 0.0)] += min(weight, 20.0)
-        errors = tuple(cells)
-    guess = Guess(now, _line(seen, horizon), _scale(seen))
+        weight = min(_HEAVIEST, seen.brisk / seen.mean) if seen.mean > 0 else 0.0
+        error = (seen.brisk - guess.forecast) / guess.scale if guess.scale > 0 else 0.0
+        seen = _marked(seen, _cell_of(error), weight, max(_BLOCK_S, 2.0 * horizon), now)
+        fade = math.exp(-_seconds(forecast, now) / _MEAN_S)
+        came, rose = (fade * value for value in seen.trends)
+        came, rose = came + guess.rise * (seen.fast - guess.level), rose + guess.rise * guess.rise
+        seen = replace(seen, trends=(came, rose))
+    guess = Guess(now, seen.fast, _rise(seen, horizon), _line(seen, horizon), _scale(seen))
     kept = (*(one for one in seen.guesses if one not in due), guess)[-_MOST_GUESSES:]
-    return replace(seen, guesses=kept, errors=errors)
+    return replace(seen, guesses=kept)
+
+
+def _marked(seen: Forecast, cell: int, weight: float, length: float, now: datetime) -> Forecast:
+    blocks, began = seen.blocks, seen.began
+    if began is None or not blocks or (now - began).total_seconds() >= length:
+        blocks, began = (*blocks, (0.0,) * _CELLS)[-_BLOCKS:], now
+    last = list(blocks[-1])
+    last[cell] += weight
+    return replace(seen, blocks=(*blocks[:-1], tuple(last)), began=min(began, now))
+
+
+def _typical(blocks: Sequence[Sequence[float]]) -> list[float]:
+    """The errors of all stretches, the worst bounded by the second worst: what came once is no pattern."""
+    if len(blocks) < 2:
+        return list(blocks[0]) if blocks else [0.0] * _CELLS
+    surprises = [_surprise(block) for block in blocks]
+    *_, second, worst = sorted(surprises)
+    part = min(1.0, _TWICE * second / worst) if worst > 0 else 1.0
+    parts = [part if surprise == worst else 1.0 for surprise in surprises]
+    return [sum(map(operator.mul, parts, cells)) for cells in zip(*blocks, strict=True)]
+
+
+def _surprise(block: Sequence[float]) -> float:
+    return sum(weight * max(0.0, error) ** 2 for weight, error in zip(block, _ERRORS, strict=True))
 
 
 def scaled(forecast: Forecast, factor: float) -> Forecast:
     """The same forecast where loads are measured in another unit."""
     return replace(
         forecast,
+        peak=forecast.peak * factor,
+        brisk=forecast.brisk * factor,
         fast=forecast.fast * factor,
         slow=forecast.slow * factor,
         mean=forecast.mean * factor,
-        guesses=tuple(Guess(one.at, one.level * factor, one.scale * factor) for one in forecast.guesses),
+        guesses=tuple(_guess_scaled(one, factor) for one in forecast.guesses),
+        trends=(forecast.trends[0] * factor * factor, forecast.trends[1] * factor * factor),
+    )
+
+
+def _guess_scaled(guess: Guess, factor: float) -> Guess:
+    return Guess(
+        guess.at, guess.level * factor, guess.rise * factor, guess.forecast * factor, guess.scale * factor
     )
 
 
 def _after(forecast: Forecast, load: float, horizon: float, now: datetime) -> Forecast:
     """Level and trend with this tick's load in."""
     if forecast.at is None:
-        return replace(forecast, since=now, at=now, fast=load, slow=load, mean=load)
+        return replace(forecast, since=now, at=now, peak=load, brisk=load, fast=load, slow=load, mean=load)
     seconds = _seconds(forecast, now)
     if seconds > _GAP.total_seconds():
-        return replace(forecast, at=now, fast=load, slow=load, guesses=())
+        return replace(forecast, at=now, brisk=load, fast=load, slow=load, guesses=())
     slow = max(300.0, horizon)
+    brisk = _toward(forecast.brisk, load, seconds, _BRISK_S)
     return replace(
         forecast,
         at=now,
+        peak=max(brisk, _toward(forecast.peak, brisk, seconds, _PEAK_S)),
+        brisk=brisk,
         fast=_toward(forecast.fast, load, seconds, _FAST_S),
         slow=_toward(forecast.slow, load, seconds, slow),
         mean=_toward(forecast.mean, load, seconds, min(_MEAN_S, max(seconds, _age(forecast, now)))),
@@ -134,12 +187,19 @@ def _after(forecast: Forecast, load: float, horizon: float, now: datetime) -> Fo
 
 
 def _line(seen: Forecast, horizon: float) -> float:
+    """The level and as much of its rise as rises were good for so far."""
+    came, rose = seen.trends
+    doubt = _DOUBT * _scale(seen) ** 2
+    return seen.fast + min(1.2, max(0.0, (came + 0.5 * doubt) / (rose + doubt))) * _rise(seen, horizon)
+
+
+def _rise(seen: Forecast, horizon: float) -> float:
     trend = (seen.fast - seen.slow) / (max(300.0, horizon) - _FAST_S)
-    return seen.fast + max(0.0, trend) * (horizon + _FAST_S) * 0.5
+    return max(0.0, trend) * (horizon + _FAST_S)
 
 
 def _scale(seen: Forecast) -> float:
-    return 0.5 * (seen.fast + seen.mean)
+    return max(_SMALL, seen.mean)
 
 
 def _toward(mean: float, load: float, seconds: float, constant: float) -> float:

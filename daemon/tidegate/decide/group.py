@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -24,6 +25,9 @@ from tidegate.decide.supply import Supply
 from tidegate.model.fleet import Gateway, PoolName, PoolRole, Replica, ServiceName, Signal, SignalName
 from tidegate.model.memory import Capacity, Forecast, ServiceMemory
 from tidegate.model.policy import FleetPolicy, PolicyName, PoolPolicy, ServicePolicy
+
+
+_NEW_S, _KNOWN_S = 900.0, 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def bounds_of(seen: Seen) -> Bounds:
             target = service.target
             return Bounds(minimum, maximum, target.cooldown, target.scale_in_window, growth_waits=False)
         case PolicyName.SLO:
-            window = timedelta(seconds=min(1200.0, max(180.0, 1.5 * seen.horizon)))
+            window = timedelta(seconds=min(1200.0, max(120.0, 0.8 * seen.horizon)))
             return Bounds(minimum, maximum, timedelta(), window, growth_waits=False)
         case _:
             return Bounds(minimum, maximum, timedelta(), timedelta(), growth_waits=False)
@@ -155,9 +159,22 @@ def size(seen: Seen, began_at: datetime, seconds: float) -> Sized:
     """Decide the size of one group, over all its pools; `seconds` since the last tick."""
     flow = seen.flow
     demand, bounds = demand_of(seen, flow), bounds_of(seen)
+    floor = learning_floor(seen)
+    demand = replace(demand, wish=max(demand.wish, floor))
     memory = with_wish(seen.memory, demand.wish, bounds.window, seen.now)
     guarded = guard(demand, seen.count, bounds, memory, began_at + seen.policy.restart_grace)
     return Sized(seen.group, seen.supplies, demand, guarded, _taught(seen, memory, flow, seconds))
+
+
+def learning_floor(seen: Seen) -> int:
+    """What a group that has just been met keeps of its size: bursts may come that it has not shown yet."""
+    if seen.group.service.policy is not PolicyName.SLO or seen.memory.first is None:
+        return 0
+    at, size = seen.memory.first
+    age = (seen.now - at).total_seconds()
+    return math.ceil(size * min(1.0, max(0.0, (_KNOWN_S - age) / (_KNOWN_S - _NEW_S))))
+
+
 
 
 def _taught(seen: Seen, memory: ServiceMemory, flow: Flow, seconds: float) -> ServiceMemory:
@@ -172,7 +189,8 @@ def _taught(seen: Seen, memory: ServiceMemory, flow: Flow, seconds: float) -> Se
         forecast = observed(
             forecast, pressure_of(flow, replace(memory, capacity=capacity), slo).load, seen.horizon, seen.now
         )
-    return replace(memory, capacity=capacity, forecast=forecast)
+    first = memory.first or (seen.now, seen.count)
+    return replace(memory, first=first, capacity=capacity, forecast=forecast)
 
 
 def _in_new_unit(memory: ServiceMemory, capacity: Capacity) -> Forecast:

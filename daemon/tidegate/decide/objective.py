@@ -22,12 +22,13 @@ _SHRINK_AT = 0.15
 """Replicas' worth of KV cache that must be free before one less is asked for."""
 _SURE = 0.5
 """A shrunken group is to miss no more than this part of what is allowed."""
-_AT_MOST, _AT_LEAST = 2.0, 0.3
+_AT_MOST, _AT_LEAST = 2.5, 0.3
 _LIGHT = 0.1
 _LIKELY = 0.95
 _KNEE = 0.02
 _ARRIVING = 0.8
 """How far what arrives may lie above what is carried before it counts: requests differ in size."""
+_LEAVING = 1.5
 _ROUNDING = 1e-9
 _MOST = 100_000.0
 
@@ -40,6 +41,8 @@ class Pressure:
     """Now, silent replicas taken as the mean of the others."""
     known: float
     """Now, of the replicas that speak alone."""
+    queue: float
+    """What it takes to work off what waits."""
     silent_extra: float
     """What silent replicas may carry more than that, were they at target."""
     kv: float
@@ -57,11 +60,19 @@ def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
     queue = flow.waiting * per_request / _DRAIN_S
     kv = sum(sample.kv for sample in flow.samples) / _FULL_KV
     return Pressure(
-        load=min(_MOST, max(known + flow.silent * each, _ARRIVING * arriving) + queue),
-        known=min(_MOST, max(known, _ARRIVING * arriving) + queue),
+        load=_offered(known + flow.silent * each, arriving, flow),
+        known=_offered(known, arriving, flow),
+        queue=min(_MOST, queue),
         silent_extra=flow.silent * max(0.0, most - each),
         kv=kv * (1 + flow.silent / len(flow.samples)) if flow.samples else 0.0,
     )
+
+
+def _offered(known: float, arriving: float, flow: Flow) -> float:
+    """What is asked for, not what is done: less is done than asked while a queue grows, more while it is worked off."""
+    if flow.arrivals is None or arriving <= 0:
+        return min(_MOST, known)
+    return min(_MOST, max(_ARRIVING * arriving, min(known, _LEAVING * arriving + 0.5)))
 
 
 def demand_by_objective(
@@ -76,9 +87,9 @@ def demand_by_objective(
     misses = curve(capacity, slo)
     outlook = ahead(memory.forecast, pressure.known if flow.blind else pressure.load, horizon, now)
     allowed = _allowed(capacity, slo)
-    grow = max(_enough(outlook.loads(), misses, allowed), _ceil(pressure.kv))
+    grow = max(_enough(outlook.loads(pressure.queue), misses, allowed), _ceil(pressure.kv))
     shrink = max(
-        _enough(outlook.loads(pressure.silent_extra), misses, _SURE * allowed), _ceil(pressure.kv + _SHRINK_AT)
+        _enough(outlook.loads(pressure.queue + pressure.silent_extra), misses, _SURE * allowed), _ceil(pressure.kv + _SHRINK_AT)
     )
     wish = max(grow, min(supply, shrink), 1)
     if flow.blind or not capacity.unit:

@@ -29,6 +29,8 @@ class Capacity:
     """Samples in which requests waited in the replica, and those in which only a late first token speaks of a queue."""
     waits: tuple[float, float] = (0.0, 0.0)
     """Sums of the mean wait in seconds and of load / (1 - load)."""
+    alone: tuple[float, float] = (0.0, 0.0)
+    """Samples in which nothing waited, and the sum of their TTFT: what a prompt takes by itself."""
     told: float = 0.0
     """Samples that told their request rate, and"""
     work: float = 0.0
@@ -43,6 +45,10 @@ class Guess:
 
     at: datetime
     level: float
+    """As it was, and"""
+    rise: float
+    """by how much it would have risen along its trend."""
+    forecast: float
     scale: float
 
 
@@ -52,12 +58,19 @@ class Forecast:
 
     since: datetime | None = None
     at: datetime | None = None
+    brisk: float = 0.0
     fast: float = 0.0
     slow: float = 0.0
     mean: float = 0.0
+    peak: float = 0.0
+    """The highest that was seen; fades."""
     guesses: tuple[Guess, ...] = ()
-    errors: tuple[float, ...] = ()
-    """Histogram of how far demand came to lie above the forecast, relative to its scale; fades."""
+    trends: tuple[float, float] = (0.0, 0.0)
+    """Sums of rise times what came above the level, and of rise squared: how far trends are to be trusted."""
+    began: datetime | None = None
+    """When the last of the blocks began."""
+    blocks: tuple[tuple[float, ...], ...] = ()
+    """Histograms of how far demand came to lie above the forecast, relative to its scale, one a stretch of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,8 @@ class ServiceMemory:
     ins: tuple[tuple[datetime, int], ...] = ()
     flaps: tuple[datetime, ...] = ()
     """When the group shrank as the first change after growth, within the flap window."""
+    first: tuple[datetime, int] | None = None
+    """When the group was first seen, and how large it was."""
     capacity: Capacity = Capacity()
     forecast: Forecast = Forecast()
 
