@@ -22,6 +22,7 @@ from tidegate.controller.head import Head
 from tidegate.controller.intake import Intake
 from tidegate.controller.observer import Observer
 from tidegate.controller.recent_past import RecentPast
+from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Planner, Tick
@@ -206,11 +207,12 @@ class World:
         self.head = Head(timedelta(minutes=15))
         self.state = State(Overview("1.0", now), self.current, Counts())
         self.wishes = Wishes(self.store.replicas, lambda hosts: self.woken.append(frozenset(hosts)), lambda: 0)
-        self.intake = Intake(self.store.reports, self.store.hosts, self.wishes, self.head, self.state)
+        self.roster = Roster(self.store.hosts)
+        self.intake = Intake(self.store.reports, self.roster, self.wishes, self.head, self.state)
         follow = RecentPast(self.head, self.store.reports, self.intake.heard, lambda: now)
         self.observer = Observer(
             self.head,
-            self.store.hosts,
+            self.roster,
             self.store.replicas,
             self.store.decisions,
             follow,
@@ -233,7 +235,7 @@ class World:
             self.current,
             self.state,
             self.intake,
-            self.store.hosts,
+            self.roster,
             self.store.users,
             self.store.replicas,
             self.store.decisions,
@@ -253,7 +255,9 @@ class World:
 
     def report(self, host: HostName, *readings: HostReading, state: HostState | None = None, first: int = 1) -> Answer:
         """Let a host deliver readings, now."""
-        return self.intake.take(host, batch(host, readings, state, first, self.clock.now()), self.clock)
+        answer = self.intake.take(host, batch(host, readings, state, first, self.clock.now()), self.clock)
+        self.roster.flush()
+        return answer
 
     def run(self) -> None:
         """One tick, now."""

@@ -85,6 +85,17 @@ class FakeHosts:
             if engine.pool:
                 self.pools[name, engine.name] = PoolName(engine.pool)
 
+    def seen_many(self, news: Sequence[HostRecord]) -> None:
+        for one in news:
+            if one.state is not None and one.last_seen is not None:
+                self.seen(one.name, one.state, one.last_seen)
+
+    def listing(self) -> Sequence[HostRecord]:
+        return [replace(one, state=None) for one in self.all()]
+
+    def states(self, names: Collection[HostName]) -> Mapping[HostName, HostRecord]:
+        return {one.name: one for one in self.all() if one.name in names}
+
     def all(self) -> Sequence[HostRecord]:
         return [self.records[name] for name in sorted(self.records)]
 

@@ -9,7 +9,8 @@ from datetime import datetime
 from tidegate.controller.costs import Costs
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.intake import Intake
-from tidegate.controller.ports import Commands, Decisions, Histories, Hosts, Replicas, Users
+from tidegate.controller.ports import Commands, Decisions, Histories, Replicas, Users
+from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.model.command import Command, CommandKind, ExternalWish, Order
@@ -30,7 +31,7 @@ class Api:
     current: RunningConfig
     state: State
     intake: Intake
-    hosts_store: Hosts
+    hosts_store: Roster
     users: Users
     replicas: Replicas
     decisions_store: Decisions
@@ -43,6 +44,10 @@ class Api:
         """Whose host token this is."""
         return self.hosts_store.authenticate(token_hash)
 
+    def trusted_host(self, token_hash: str) -> HostName | None:
+        """Whose host token this is, where that is certain without asking: never blocks."""
+        return self.hosts_store.trusted(token_hash)
+
     def user_of(self, token_hash: str) -> tuple[str, str] | None:
         """The (name, role) of a user's token."""
         return self.users.authenticate(token_hash)
@@ -54,6 +59,10 @@ class Api:
     def take(self, host: HostName, batch: Batch) -> Answer:
         """Store a batch; raises ValueError (nothing stored) when a vector does not fit its layout."""
         return self.intake.take(host, batch, self.clock)
+
+    def known_desired(self, host: HostName) -> Desired | None:
+        """The same as `desired`, where it is certain without asking: never blocks."""
+        return self.intake.wishes.known(host)
 
     def desired(self, host: HostName) -> Desired:
         """Everything that the host should run now."""

@@ -56,8 +56,11 @@ def pool_reports(
     """Every pool's report at `now`, in the configuration's order."""
     targets = {decision.pool: decision.target for decision in decisions}
     reports = []
+    by_pool: dict[PoolName, list[ReplicaRecord]] = {}
+    for record in gathered.records:
+        by_pool.setdefault(record.pool, []).append(record)
     for name, pool in policy.pools.items():
-        records = [record for record in gathered.records if record.pool == name]
+        records = by_pool.get(name, [])
         engines = [
             _engine(record, gathered.views[record.host])
             for record in records

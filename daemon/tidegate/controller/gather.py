@@ -10,7 +10,7 @@ from tidegate.controller.advance import abandon, advance, discover
 from tidegate.controller.gateways import gateways
 from tidegate.controller.governed import external_wishes
 from tidegate.controller.hostview import Freshness, HostView, Sources, host_views
-from tidegate.controller.places import free_slots, nameless_engines
+from tidegate.controller.places import by_host, free_slots, nameless_engines
 from tidegate.controller.signals import replica_signals
 from tidegate.model.fleet import Fleet, PoolName, PoolView, Replica, ReplicaState
 from tidegate.model.policy import FleetPolicy
@@ -44,12 +44,14 @@ def gather(sources: Sources, policy: FleetPolicy, freshness: Freshness, now: dat
     for view in views.values():
         observed += discover(view, known, policy.pools, now)
     standing = tuple(record for record in observed if record.state is not ReplicaState.STOPPED)
+    members: dict[PoolName, list[Replica]] = {}
+    for record in standing:
+        if record.pool in policy.pools:
+            replica = _replica(record, views.get(record.host), freshness, now)
+            members.setdefault(record.pool, []).append(replica)
+    held = by_host(standing)
     pools = {
-        name: PoolView(
-            name,
-            tuple(_replica(r, views.get(r.host), freshness, now) for r in standing if r.pool == name),
-            free_slots(pool, policy.hosts, views, standing),
-        )
+        name: PoolView(name, tuple(members.get(name, ())), free_slots(pool, policy.hosts, views, held))
         for name, pool in policy.pools.items()
     }
     changed = tuple(record for record in observed if known.get(record.id) != record)

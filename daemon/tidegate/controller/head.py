@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tidegate.model.reading import HostName, HostReading
 
 AHEAD = timedelta(minutes=5)
 """A host's clock may be ahead of ours by this much."""
 _AT_LEAST = 1_000
+_TRIMS = 10
+"""So often within the span hosts are looked through that fall silent; one that reports is trimmed each time."""
 
 
 def most_readings(span: timedelta) -> int:
@@ -25,6 +27,7 @@ class Head:
     def __init__(self, span: timedelta, most: int | None = None) -> None:
         self.span, self._most = span, most_readings(span) if most is None else most
         self._lock = threading.Lock()
+        self._trimmed_at = datetime.min.replace(tzinfo=UTC)
         self._hosts: dict[HostName, list[HostReading]] = {}
 
     def add(self, readings: Iterable[HostReading], now: datetime) -> int:
@@ -32,13 +35,25 @@ class Head:
 
         What `covers` refuses stays in the store alone. The same moment twice is the same reading.
         """
-        kept = 0
+        kept, oldest, touched = 0, now - self.span, set[HostName]()
         with self._lock:
             for reading in readings:
                 if self.covers(reading.at, now):
                     kept += _put(self._hosts.setdefault(reading.host, []), reading)
-            self._trim(now - self.span)
+                    touched.add(reading.host)
+            for host in touched:
+                self._trim(host, oldest)
+            if now - self._trimmed_at > self.span / _TRIMS:
+                self._trimmed_at = now
+                for host in list(self._hosts):
+                    self._trim(host, oldest)
         return kept
+
+    def of(self, host: HostName, since: datetime) -> Sequence[HostReading]:
+        """A copy of one host's readings after `since`, oldest first."""
+        with self._lock:
+            readings = self._hosts.get(host, [])
+            return readings[bisect_right(readings, since, key=_at) :]
 
     def covers(self, at: datetime, now: datetime) -> bool:
         """True for a moment of the recent past; one far ahead is a broken clock's, and would push the true ones out."""
@@ -57,13 +72,12 @@ class Head:
         with self._lock:
             return sum(len(readings) for readings in self._hosts.values())
 
-    def _trim(self, oldest: datetime) -> None:
-        for name in list(self._hosts):
-            readings = self._hosts[name]
-            del readings[: bisect_left(readings, oldest, key=_at)]
-            del readings[: -self._most]
-            if not readings:
-                del self._hosts[name]
+    def _trim(self, name: HostName, oldest: datetime) -> None:
+        readings = self._hosts[name]
+        del readings[: bisect_left(readings, oldest, key=_at)]
+        del readings[: -self._most]
+        if not readings:
+            del self._hosts[name]
 
 
 def _at(reading: HostReading) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -76,6 +76,9 @@ def unmanaged_id(host: HostName, engine: str) -> ReplicaId:
     return ReplicaId(f"{host}/{engine}")
 
 
+ViewsOf = Callable[[HostName, Sequence[HostReading]], Mapping[EngineName, EngineView]]
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Everything a tick reads before it thinks."""
@@ -86,6 +89,8 @@ class Sources:
     """Every replica that is not stopped."""
     wanted: Mapping[HostName, tuple[int, int]] = field(default_factory=dict)
     """(epoch, revision) of what is wanted of each host now."""
+    views_of: ViewsOf = field(default_factory=lambda: engine_views, kw_only=True)
+    """Works out a host's engines over its readings, or remembers what came of it."""
     silent: Mapping[HostName, Gap] = field(default_factory=dict, kw_only=True)
     """Why there is nothing new of a host, where the source of readings says so."""
     commands: Sequence[Command] = ()
@@ -111,11 +116,12 @@ def _view(record: HostRecord, sources: Sources, freshness: Freshness, now: datet
         silence=sources.silent.get(record.name, Gap.STALE if readings else Gap.NOT_REPORTED),
         confirmed=wanted is not None and (state.desired_epoch, state.desired_revision) >= wanted,
         replicas={status.replica_id: status for status in state.replicas},
-        engines=_engine_views(readings),
+        engines=sources.views_of(record.name, readings),
     )
 
 
-def _engine_views(readings: Sequence[HostReading]) -> dict[EngineName, EngineView]:
+def engine_views(_host: HostName, readings: Sequence[HostReading]) -> dict[EngineName, EngineView]:
+    """Every engine in a host's readings, oldest first, over all of them."""
     found: dict[EngineName, list[EngineReading]] = {}
     for reading in readings:
         for engine in reading.engines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -26,10 +26,21 @@ _TRANSIT_REAL_SECONDS = 2.0
 """What a message may take on its way; under a played clock this is more than the tolerance."""
 
 
+Prepare = Callable[[HostName, datetime], None]
+
+
+def _leave(_host: HostName, _now: datetime) -> None:
+    """Leave everything to the tick."""
+
+
 class Intake:
     """Stores batches; safe to call from many threads, the same batch any number of times."""
 
-    def __init__(self, reports: Reports, hosts: Hosts, wishes: Wishes, head: Head, state: State) -> None:
+    def __init__(
+        self, reports: Reports, hosts: Hosts, wishes: Wishes, head: Head, state: State, prepare: Prepare = _leave
+    ) -> None:
+        """`prepare` is told of each host that was heard, for what can be worked out before the next tick."""
+        self._prepare = prepare
         self._reports, self._hosts, self.wishes = reports, hosts, wishes
         self._head, self._state = head, state
         self.heard: dict[HostName, datetime] = {}
@@ -44,22 +55,28 @@ class Intake:
             accepted = self._reports.accept(host, batch.layouts, reports, now)
         except Transient:
             self._state.counts.reports("failed", len(reports))
+            self._look(host, batch, reports, now)  # not acknowledged: it comes again; but it is true now
             raise
         self._state.counts.reports("stored", accepted.stored)
         self._state.counts.reports("duplicate", accepted.duplicates)
         self._note_offset(host, offset)
-        self._feed(host, reports, now)
-        if batch.state is not None:
-            self._hosts.seen(host, batch.state, now)
-            self.heard[host] = now
-            for report in reports[:1]:
-                self._state.twins.heard(host, report.boot_id, now)
+        self._look(host, batch, reports, now)
         return Answer(
             now=now.timestamp(),
             acknowledged=list(accepted.acknowledged),
             need_layouts=list(accepted.need_layouts),
             desired=self.wishes.desired(host) if batch.state is not None else None,
         )
+
+    def _look(self, host: HostName, batch: Batch, reports: Sequence[Report], now: datetime) -> None:
+        """Remember what the host is now, for the next tick."""
+        self._feed(host, reports, now)
+        self._prepare(host, now)
+        if batch.state is not None:
+            self._hosts.seen(host, batch.state, now)
+            self.heard[host] = now
+            for report in reports[:1]:
+                self._state.twins.heard(host, report.boot_id, now)
 
     def _note_offset(self, host: HostName, offset: timedelta) -> None:
         if offset and host not in self._state.offsets:
@@ -71,7 +88,10 @@ class Intake:
 
     def _feed(self, host: HostName, reports: Sequence[Report], now: datetime) -> None:
         recent = [report for report in reports if self._head.covers(_at(report), now)]
-        series = self._reports.series(host, {report.layout for report in recent})
+        try:
+            series = self._reports.series(host, {report.layout for report in recent})
+        except Transient:  # the database is away, and they are not known
+            return
         self._head.add(
             [
                 unflatten(host, _at(report), series[report.layout], decode(report.vector()))

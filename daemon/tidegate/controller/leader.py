@@ -100,6 +100,10 @@ class Leader:
         """True while our term certainly runs."""
         return self.term() is not None
 
+    def may_look(self) -> bool:
+        """True while we lead, and while we led last and the database does not say whether we still do."""
+        return self.leads() or (self._term is not None and self.part() is Part.UNSURE)
+
     def led(self, job: Callable[[], None]) -> Callable[[], None]:
         """The job, done under our term; it does nothing while we do not lead."""
 

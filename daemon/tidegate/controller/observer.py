@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from tidegate.controller.hostview import Freshness, Sources
-from tidegate.controller.ports import Commands, Decisions, Hosts, Recent, Replicas
+from tidegate.controller.hostview import Freshness, Sources, ViewsOf, engine_views
+from tidegate.controller.ports import Commands, Decisions, Recent, Replicas
+from tidegate.controller.roster import Roster
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory
 from tidegate.model.reading import Gap, HostName
@@ -16,12 +17,12 @@ from tidegate.wire import HostRecord
 Follow = Callable[[Sequence[HostRecord], datetime], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Observer:
     """Reads; never writes and never thinks."""
 
     recent: Recent
-    hosts: Hosts
+    hosts: Roster
     replicas: Replicas
     decisions: Decisions
     follow: Follow
@@ -31,6 +32,8 @@ class Observer:
     commands: Commands
     silent: Callable[[], Mapping[HostName, Gap]] = dict
     """Why there is nothing new of a host, where the source of readings says so."""
+    views_of: ViewsOf = engine_views
+    _last: Sources | None = field(default=None, init=False)
 
     def sources(self, freshness: Freshness, now: datetime) -> Sources:
         """What every host said last, its readings of the window, and every replica that is not stopped."""
@@ -40,7 +43,19 @@ class Observer:
         self.follow(hosts, now)
         readings = self.recent.since(now - freshness.view_window, now)
         commands, asked = self.commands.standing(now), self.commands.asked()
-        return Sources(hosts, readings, records, wanted, commands, asked, silent=self.silent())
+        found = Sources(hosts, readings, records, wanted, commands, asked, views_of=self.views_of, silent=self.silent())
+        self._last = found
+        return found
+
+    def remembered(self, freshness: Freshness, now: datetime) -> Sources | None:
+        """What can be known without the database: what hosts say now, over what was last read; None before that.
+
+        Nothing may be decided by it: what is wanted of a replica may have changed since.
+        """
+        if self._last is None:
+            return None
+        readings = self.recent.since(now - freshness.view_window, now)
+        return replace(self._last, hosts=self.hosts.remembered(), readings=readings)
 
     def memory(self) -> Memory:
         """What the last tick that was settled remembered, safe to act on after a crash in the middle of a later one."""

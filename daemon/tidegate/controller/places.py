@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.controller.hostview import HostView
 from tidegate.model.fleet import Slot
@@ -15,16 +15,13 @@ def free_slots(
     pool: PoolPolicy,
     hosts: Mapping[HostName, HostPolicy],
     views: Mapping[HostName, HostView],
-    records: Sequence[ReplicaRecord],
+    held: Mapping[HostName, Sequence[ReplicaRecord]],
 ) -> tuple[Slot, ...]:
     """Free places of every flavour of the pool in order of preference; only on hosts that are heard now.
 
     Slot k takes GPUs k*g .. k*g+g-1 and port first_port + k. Each of its GPUs must be reported up by the host; a host
-    that reads no GPUs at all (no NVML) is trusted to have what the configuration declares.
+    that reads no GPUs at all (no NVML) is trusted to have what the configuration declares. `held`: replicas by host.
     """
-    held: dict[HostName, list[ReplicaRecord]] = {}
-    for record in records:
-        held.setdefault(record.host, []).append(record)
     places: list[Slot] = []
     for flavour in pool.flavours:
         for name in flavour.hosts if flavour.template else ():
@@ -33,6 +30,14 @@ def free_slots(
                 taken, offered = held.get(name, ()), _slots(host, pool.gpus_per_replica, flavour.name)
                 places += [slot for slot in offered if _is_free(slot, view, taken)]
     return tuple(places)
+
+
+def by_host(records: Iterable[ReplicaRecord]) -> dict[HostName, list[ReplicaRecord]]:
+    """The records of each host, in their order."""
+    held: dict[HostName, list[ReplicaRecord]] = {}
+    for record in records:
+        held.setdefault(record.host, []).append(record)
+    return held
 
 
 def nameless_engines(view: HostView) -> list[str]:

@@ -109,6 +109,22 @@ class Hosts(Protocol):
         ...
 
 
+class HostBook(Hosts, Protocol):
+    """The hosts as the store keeps them: what is read and written for many at once."""
+
+    def seen_many(self, news: Sequence[HostRecord]) -> None:
+        """Remember the last live state of many hosts, one transaction."""
+        ...
+
+    def listing(self) -> Sequence[HostRecord]:
+        """Every host by name, without its state."""
+        ...
+
+    def states(self, names: Collection[HostName]) -> Mapping[HostName, HostRecord]:
+        """These hosts with what they said last."""
+        ...
+
+
 class Users(Protocol):
     """Who may command."""
 

@@ -12,6 +12,7 @@ import structlog
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.leader import Leader
 from tidegate.controller.readiness import TICK
+from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
@@ -20,12 +21,14 @@ from tidegate.runtime.clock import Clock, SystemClock
 from tidegate.runtime.errors import Transient
 from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import Loop
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, raise_file_limit
 
 _log = structlog.get_logger()
 
 _HUNG_SECONDS = 120.0
 """Real seconds that a tick may take before the watchdog takes it for one that never ends."""
+FLUSH_HOSTS_EVERY = timedelta(seconds=1)
+"""Real time: how much of what hosts said last a crash may take, until their next report."""
 NOTE_JOBS_EVERY = timedelta(seconds=30)
 WISHES_EVERY = timedelta(seconds=1)
 """Real time: how much later an agent that waits at another controller than the leader hears a command."""
@@ -40,6 +43,7 @@ class Controller:
     state: State
     leader: Leader
     wishes: Wishes
+    roster: Roster
     tick: Tick
     note_jobs: Callable[[], None]
     """Keeps how the jobs did where `tidegate db status` finds it."""
@@ -59,23 +63,33 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         controller.tick(clock.now())
         lifecycle.status(controller.state.summary())
 
+    def look_or_tick() -> None:
+        if leader.leads():
+            leader.led(tick)()
+        else:
+            why = leader.standing_by()[1]
+            controller.tick.look(clock.now(), why)
+            raise Transient(f"nothing is decided: {why}")
+
     def reload() -> None:
         current.reload(clock.now())
 
+    raise_file_limit()
     with ExitStack() as stack:
         # The lease has a loop of its own: real time, and no job that it could wait for.
         election = Loop(SystemClock())
         election.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
+        election.every("hosts", FLUSH_HOSTS_EVERY, controller.roster.flush)
         election.every("wishes", WISHES_EVERY, controller.wishes.refresh)
         election.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), only_if=leader.leads)
         election.start()
-        stack.callback(_resign, leader)
+        stack.callback(_let_go, leader, controller.roster)
         stack.callback(election.stop)
         stack.callback(loop.stop)
         controller.server.start()
         stack.callback(controller.server.stop)
         stack.callback(controller.end_polls)
-        loop.every(TICK, settings.tick, leader.led(tick), only_if=leader.leads)
+        loop.every(TICK, settings.tick, look_or_tick, only_if=leader.may_look)
         controller.jobs.schedule(loop, leader)
         loop.start()
         lifecycle.on_reload = reload
@@ -88,6 +102,7 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         _log.info("controller stops")
 
 
-def _resign(leader: Leader) -> None:
-    with suppress(Transient):  # the lease then runs out by itself
+def _let_go(leader: Leader, roster: Roster) -> None:
+    with suppress(Transient):  # what hosts said comes again, and the lease runs out by itself
+        roster.flush()
         leader.resign()

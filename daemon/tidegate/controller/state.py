@@ -102,6 +102,7 @@ class State:
         self._overview = replace(
             self._overview,
             at=now,
+            unrecorded="",
             pools=tuple(
                 _pool(policy, report, decisions, lessons) for report in reports if report.figures.pool in policy.pools
             ),
@@ -116,6 +117,23 @@ class State:
         self.counts.acted(plan.actions, outcomes)
         sizes = " ".join(f"{pool}={d.current}/{d.target}" for pool, d in sorted(decisions.items()))
         _log.info("tick", pools=sizes, actions=len(plan.actions), hosts=len(sources.hosts), notes=len(notes))
+
+    def show_unrecorded(self, gathered: Gathered, sources: Sources, reports: Sequence[PoolReport], why: str) -> None:
+        """Swap in live figures while the database is away; targets, decisions and replicas stay those of before."""
+        before = {pool.policy.name: pool for pool in self._overview.pools}
+        pools = []
+        for report in reports:
+            if (known := before.get(report.figures.pool)) is not None:
+                figures = replace(report.figures, target=known.figures.target)
+                pools.append(replace(known, figures=figures, gaps=report.gaps))
+        self._overview = replace(
+            self._overview,
+            at=gathered.fleet.at,
+            unrecorded=why,
+            pools=tuple(pools),
+            replicas=gathered.records,
+            hosts=tuple(self._host(host, gathered.views.get(host.name)) for host in sources.hosts),
+        )
 
     def _host(self, record: HostRecord, view: HostView | None) -> HostOverview:
         """What the host's record says, and what intake and jobs found about it."""

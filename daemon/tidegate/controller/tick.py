@@ -19,6 +19,7 @@ from tidegate.model.decision import Plan
 from tidegate.model.fleet import Fleet
 from tidegate.model.memory import Memory
 from tidegate.model.policy import FleetPolicy
+from tidegate.runtime.errors import Transient
 
 Planner = Callable[[Fleet, FleetPolicy, Memory, datetime], Plan]
 
@@ -36,7 +37,25 @@ class Tick:
     state: State
 
     def __call__(self, now: datetime) -> None:
-        """Run the steps for `now`; raises Transient when the store is away."""
+        """Run the steps for `now`; raises Transient when the store is away, having looked as far as memory goes."""
+        try:
+            self._run(now)
+        except Transient as error:
+            self.look(now, str(error))
+            raise
+
+    def look(self, now: datetime, why: str) -> None:
+        """Show what hosts say now over what was last known: nothing is decided, recorded or changed."""
+        settings = self.current.settings
+        freshness = Freshness(settings.controller.view_window, settings.controller.stale_after)
+        sources = self.observer.remembered(freshness, now)
+        if sources is None:
+            return
+        policy = governed(settings.fleet, sources.commands, now)
+        gathered = gather(sources, policy, freshness, now)
+        self.state.show_unrecorded(gathered, sources, pool_reports(gathered, (), policy, self.state.costs, now), why)
+
+    def _run(self, now: datetime) -> None:
         settings = self.current.settings
         freshness = Freshness(settings.controller.view_window, settings.controller.stale_after)
         sources = self.observer.sources(freshness, now)

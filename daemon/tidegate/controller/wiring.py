@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime
 
 from tidegate import __version__
 from tidegate.config.settings import EMBEDDED, Settings
@@ -15,6 +16,7 @@ from tidegate.controller.candidate import candidate
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import Delivery
+from tidegate.controller.engine_views import AHEAD, EngineViews
 from tidegate.controller.first_token import ensure_operator_token
 from tidegate.controller.head import Head
 from tidegate.controller.intake import Intake
@@ -24,6 +26,7 @@ from tidegate.controller.observer import Observer
 from tidegate.controller.queries import Queries
 from tidegate.controller.readiness import TICK, longest_silence, readiness
 from tidegate.controller.recent_past import RecentPast
+from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.service import Controller, serve
 from tidegate.controller.state import State
@@ -36,6 +39,7 @@ from tidegate.expose.controller_pages import ControllerPages
 from tidegate.link.bell import Bell
 from tidegate.link.report_endpoint import build_app
 from tidegate.model.overview import JobOverview, Overview
+from tidegate.model.reading import HostName
 from tidegate.notify.webhook import Webhook
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.files import claim
@@ -85,17 +89,23 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
     wishes = Wishes(store.replicas, bell.ring, lambda: leader.view().epoch)
     source = metric_source(current, store, state, head)
-    intake = Intake(source.reports, store.hosts, wishes, head, state)
+    roster, views_of = Roster(store.hosts), EngineViews()
+
+    def prepare(host: HostName, at: datetime) -> None:
+        views_of(host, head.of(host, at + AHEAD - current.settings.controller.view_window))
+
+    intake = Intake(source.reports, roster, wishes, head, state, prepare)
     follow = RecentPast(head, source.reports, intake.heard, leader.began_at)
     observer = Observer(
         source.recent,
-        store.hosts,
+        roster,
         store.replicas,
         store.decisions,
         follow,
         leader.began_at,
         store.commands,
         silent=source.silent,
+        views_of=views_of,
     )
     actor = Actor(store.replicas, wishes.changed)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
@@ -112,7 +122,7 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
         current,
         state,
         intake,
-        store.hosts,
+        roster,
         store.users,
         store.replicas,
         store.decisions,
@@ -130,12 +140,12 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     def note_jobs() -> None:
         store.job_runs.note(state.jobs(), leader.name, clock.now())
 
-    return Controller(clock, current, state, leader, wishes, tick, note_jobs, jobs, loop, server, end_polls=bell.close)
+    return Controller(
+        clock, current, state, leader, wishes, roster, tick, note_jobs, jobs, loop, server, end_polls=bell.close
+    )
 
 
-def _jobs(
-    store: Store, source: MetricSource, current: RunningConfig, state: State, costs: Costs, clock: Clock
-) -> Jobs:
+def _jobs(store: Store, source: MetricSource, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:
     listen = current.settings.controller.listen
     webhook = Webhook(
         lambda: {channel.name: channel for channel in current.settings.channels},

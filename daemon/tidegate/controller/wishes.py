@@ -56,14 +56,18 @@ class Wishes:
 
     def desired(self, host: HostName) -> Desired:
         """Everything that the host should run; raises Transient when the database is away and was not asked lately."""
-        with self._lock:
-            position, kept = self._position(host), self._kept.get(host)
-        if kept is not None and position == (kept.epoch, kept.revision):
+        if (kept := self.known(host)) is not None:
             return kept
         found = self._replicas.desired(host)
         with self._lock:
             self._kept[host] = found
         return found
+
+    def known(self, host: HostName) -> Desired | None:
+        """What the host should run, as long as that is certain without asking; never blocks."""
+        with self._lock:
+            position, kept = self._position(host), self._kept.get(host)
+        return kept if kept is not None and position == (kept.epoch, kept.revision) else None
 
     def _position(self, host: HostName) -> Position | None:
         if self._positions is None or host in self._stale:

@@ -11,6 +11,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "ready": ("ready", "正常"),
     "not_ready": ("not ready", "未就绪"),
     "stale_page": ("What follows is from {age} ago and no longer current.", "以下内容为 {age} 前的状态，已非当前。"),
+    "unrecorded": (
+        "Figures and hosts are from {age} ago, targets and replicas from before. Nothing is decided or changed.",
+        "指标与主机为 {age} 前的状态；目标与副本仍为之前的状态。期间不做任何决策或更改。",
+    ),
     "no_tick": ("No tick has gone through yet: nothing is known of the fleet.", "尚无一次成功的轮询：对集群一无所知。"),
     "stands_by": (
         "This controller stands by: {name} leads the fleet and shows it. This one takes over when the leader is gone.",

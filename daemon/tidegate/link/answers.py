@@ -30,6 +30,7 @@ def status(overview: Overview, now: datetime, *, ready: bool, ready_why: str) ->
         now=now,
         started_at=overview.started_at,
         tick_at=overview.at,
+        unrecorded=overview.unrecorded,
         ready=ready,
         ready_why=ready_why,
         epoch=overview.leadership.epoch,

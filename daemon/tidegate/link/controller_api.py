@@ -22,6 +22,10 @@ class ControllerApi(Protocol):
         """Whose host token this is."""
         ...
 
+    def trusted_host(self, token_hash: str) -> HostName | None:
+        """Whose host token this is, where that is certain at once; never blocks."""
+        ...
+
     def user_of(self, token_hash: str) -> tuple[str, str] | None:
         """The (name, role) of a user's token."""
         ...
@@ -32,6 +36,10 @@ class ControllerApi(Protocol):
 
     def take(self, host: HostName, batch: Batch) -> Answer:
         """Store a batch; raises ValueError (nothing stored) when a vector does not fit its layout."""
+        ...
+
+    def known_desired(self, host: HostName) -> Desired | None:
+        """The same as `desired`, where it is certain at once; never blocks."""
         ...
 
     def desired(self, host: HostName) -> Desired:

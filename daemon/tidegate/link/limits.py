@@ -74,7 +74,8 @@ class _Capped:
         loop = asyncio.get_running_loop()
         self._until = self._until or loop.time() + self._seconds  # of the whole: a body may come in many small parts
         try:
-            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - loop.time()))
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
         except TimeoutError:
             raise Refused(408, "the body did not arrive in time", "send it in one go") from None
         self._left -= len(message.get("body", b""))

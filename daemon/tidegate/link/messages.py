@@ -223,6 +223,8 @@ class StatusShape(Shape):
     started_at: datetime
     tick_at: datetime | None
     """The tick that this shows; null before the first."""
+    unrecorded: str
+    """Why the last look at the fleet could not be recorded, and nothing was decided by it; empty for a whole tick."""
     ready: bool
     ready_why: str
     epoch: int

@@ -60,26 +60,16 @@ def build_app(api: ControllerApi, pages: Pages, bell: Bell, bills: BillDoor | No
 def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
     of_host = host_guard(api)
 
-    @app.post("/v1/report", tags=["agent"], responses=RESPONSES, openapi_extra={"requestBody": _BATCH_BODY})
-    def report(host: HostName = Depends(of_host), body: bytes = Depends(_body)) -> Answer:  # noqa: B008 - FastAPI
+    @app.post(
+        "/v1/report",
+        tags=["agent"],
+        response_model=Answer,
+        responses=RESPONSES,
+        openapi_extra={"requestBody": _BATCH_BODY},
+    )
+    async def report(host: HostName = Depends(of_host), body: bytes = Depends(_body)) -> Response:  # noqa: B008 - FastAPI
         """Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten."""
-        try:
-            batch = parse_batch(body)
-        except Refused:
-            api.refused("malformed")
-            raise
-        if batch.host != host:
-            api.refused("unauthorized")
-            raise Refused(
-                403,
-                f"the token is {host}'s and speaks for no other host, not for {batch.host}",
-                "set `name` in [agent] to the enrolled name, or enroll this host",
-            )
-        try:
-            return api.take(host, batch)
-        except ValueError as error:
-            api.refused("malformed")
-            raise Refused(422, str(error), "the agent and its layouts disagree; restart the agent") from error
+        return Response(await run_in_threadpool(_take, api, host, body), media_type="application/json")
 
     @app.get("/v1/desired", tags=["agent"], responses={**RESPONSES, 204: {"description": "Nothing newer in time."}})
     async def desired(
@@ -93,13 +83,36 @@ def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
         return newer if newer is not None else Response(status_code=204)  # type: ignore[return-value]
 
 
+def _take(api: ControllerApi, host: HostName, body: bytes) -> bytes:
+    """The answer to a batch, as JSON: one thread from the body to the answer."""
+    try:
+        batch = parse_batch(body)
+    except Refused:
+        api.refused("malformed")
+        raise
+    if batch.host != host:
+        api.refused("unauthorized")
+        raise Refused(
+            403,
+            f"the token is {host}'s and speaks for no other host, not for {batch.host}",
+            "set `name` in [agent] to the enrolled name, or enroll this host",
+        )
+    try:
+        return api.take(host, batch).model_dump_json().encode()
+    except ValueError as error:
+        api.refused("malformed")
+        raise Refused(422, str(error), "the agent and its layouts disagree; restart the agent") from error
+
+
 async def _newer(api: ControllerApi, bell: Bell, host: HostName, after: tuple[int, int], wait: float) -> Desired | None:
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
     while True:
         event = bell.listen(host)
         try:
-            found = await run_in_threadpool(api.desired, host)
+            found = api.known_desired(host)
+            if found is None:
+                found = await run_in_threadpool(api.desired, host)
             if (found.epoch, found.revision) > after:
                 return found
             if bell.closed:

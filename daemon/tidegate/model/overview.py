@@ -153,6 +153,8 @@ class Overview:
     started_at: datetime
     at: datetime | None = None
     """The tick that this shows; None before the first."""
+    unrecorded: str = ""
+    """Why what this shows could not be recorded, and nothing was decided by it; empty for a whole tick."""
     leadership: Leadership = field(default_factory=Leadership)
     mode: Mode = Mode.ADVISE
     currency: str = "USD"

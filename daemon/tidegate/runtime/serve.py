@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import socket
 import ssl
 import threading
@@ -22,6 +23,10 @@ _STOP_SECONDS = 5.0
 _GRACE_SECONDS = 3
 _GOODBYE_SECONDS = 0.2
 _TICK_SECONDS = 1.0
+_MOST_CONNECTIONS = 20_000
+"""Two of each agent's, a report's and a long poll's, which costs neither a thread nor much else; beyond it 503."""
+_BACKLOG = 2_048
+"""After an outage everybody comes at once."""
 
 
 class HttpServer:
@@ -86,7 +91,8 @@ class _Turn:
             server_header=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=_GRACE_SECONDS,
-            limit_concurrency=1000,
+            limit_concurrency=_MOST_CONNECTIONS,
+            backlog=_BACKLOG,
             h11_max_incomplete_event_size=64 * 1024,
         )
         config.load()
@@ -164,13 +170,21 @@ def check_free(host: str, port: int, name: str) -> None:
     _bind(host, port, name).close()
 
 
+def raise_file_limit() -> None:
+    """Let this process have many connections: each is an open file, and 1,024 is only the soft limit (setrlimit(2))."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * _MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * _MOST_CONNECTIONS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def _bind(host: str, port: int, name: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen(512)
+        listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         raise Permanent(_why(error, host, port, name)) from error

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Connection, literal_column, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Boolean, ColumnElement, Row, literal_column, or_, select, text, update
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from tidegate.model.reading import HostName
+from tidegate.store.binary import text_array
 from tidegate.store.database import Database
 from tidegate.store.schema import account, engine, host
-from tidegate.store.upsert import upsert
-from tidegate.wire import EngineStatus, HostRecord, HostState
+from tidegate.wire import HostRecord, HostState
 
 _IS_NEW: ColumnElement[bool] = literal_column("xmax = 0", Boolean).label("is_new")
 """True for a row that an upsert inserted, false for one that it found: xmax marks a row version that was locked."""
+_COARSE = timedelta(hours=1)
+_SEEN = text(
+    "UPDATE host h SET last_seen = s.at, state = CAST(s.state AS jsonb) FROM unnest(CAST(:names AS text[]), "
+    "CAST(:moments AS timestamptz[]), CAST(:states AS text[])) AS s (name, at, state) "
+    "WHERE h.name = s.name AND (h.last_seen IS NULL OR h.last_seen <= s.at) RETURNING h.name"
+)
 
 
 class StoredHosts:
-    """Implements the port `Hosts`."""
+    """Implements the port `HostBook`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -48,35 +55,54 @@ class StoredHosts:
 
     def seen(self, name: HostName, state: HostState, at: datetime) -> None:
         """Remember the last live state, and the engines in it; an older one than what is known changes nothing."""
-        newer = host.c.last_seen.is_(None) | (host.c.last_seen <= at)
-        statement = (
-            update(host).where(host.c.name == name, newer).values(last_seen=at, state=state.model_dump(mode="json"))
-        )
+        self.seen_many([HostRecord(name, at, state, revoked=False)])
+
+    def seen_many(self, news: Sequence[HostRecord]) -> None:
+        """The same for many hosts, one transaction."""
+        told = sorted((one for one in news if one.state is not None), key=lambda one: one.name)
+        if not told:
+            return
+        columns = {
+            "names": text_array([one.name for one in told]),
+            "moments": [one.last_seen for one in told],
+            "states": text_array([one.state.model_dump_json() for one in told if one.state is not None]),
+        }
         with self._database.begin() as connection:
-            if connection.execute(statement).rowcount:
-                _keep_engines(connection, name, state.engines, at)
+            taken = set(connection.execute(_SEEN, columns).scalars())
+            engines = [row for one in told if one.name in taken for row in _engines(one)]
+            if engines:
+                connection.execute(_engines_kept(engines))
+
+    def listing(self) -> Sequence[HostRecord]:
+        """Every host by name, without its state."""
+        query = select(host.c.name, host.c.last_seen, host.c.revoked_at).order_by(host.c.name)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return [HostRecord(HostName(row.name), row.last_seen, None, row.revoked_at is not None) for row in rows]
+
+    def states(self, names: Collection[HostName]) -> Mapping[HostName, HostRecord]:
+        """What these hosts said last."""
+        query = select(host).where(host.c.name.in_(names))
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all() if names else []
+        return {HostName(row.name): _record(row) for row in rows}
 
     def all(self) -> Sequence[HostRecord]:
         """Every host, by name."""
-        query = select(host).order_by(host.c.name)
         with self._database.begin() as connection:
-            rows = connection.execute(query).all()
-        return [
-            HostRecord(
-                name=HostName(row.name),
-                last_seen=row.last_seen,
-                state=None if row.state is None else HostState.model_validate(row.state),
-                revoked=row.revoked_at is not None,
-            )
-            for row in rows
-        ]
+            return [_record(row) for row in connection.execute(select(host).order_by(host.c.name))]
 
 
-def _keep_engines(connection: Connection, name: HostName, engines: Sequence[EngineStatus], at: datetime) -> None:
+def _record(row: Row[Any]) -> HostRecord:
+    state = None if row.state is None else HostState.model_validate(row.state)
+    return HostRecord(HostName(row.name), row.last_seen, state, row.revoked_at is not None)
+
+
+def _engines(told: HostRecord) -> Iterator[dict[str, Any]]:
     """An engine keeps the pool that it last named: one that is starting again may not know it yet."""
     rows = {
         item.name: {
-            "host": name,
+            "host": told.name,
             "name": item.name,
             "pool": item.pool,
             "service": item.service,
@@ -85,14 +111,23 @@ def _keep_engines(connection: Connection, name: HostName, engines: Sequence[Engi
             "url": item.url,
             "gpus": item.gpus,
             "replica": item.replica_id,
-            "first_seen": at,
-            "last_seen": at,
+            "first_seen": told.last_seen,
+            "last_seen": told.last_seen,
         }
-        for item in engines
+        for item in (told.state.engines if told.state else ())
         if item.pool
     }
-    if rows:
-        connection.execute(upsert(engine, [rows[key] for key in sorted(rows)], keep=["first_seen"]))
+    return (rows[key] for key in sorted(rows))
+
+
+def _engines_kept(rows: Sequence[dict[str, Any]]) -> Insert:
+    """One that says what it said before is not written again, but for a note now and then that it is still there."""
+    new = insert(engine).values(rows)
+    told = ("pool", "service", "model", "kind", "url", "gpus", "replica")
+    other = or_(*(engine.c[name] != new.excluded[name] for name in told))
+    coarse = engine.c.last_seen < new.excluded.last_seen - _COARSE
+    changing = {name: new.excluded[name] for name in (*told, "last_seen")}
+    return new.on_conflict_do_update(index_elements=["host", "name"], set_=changing, where=or_(other, coarse))
 
 
 class StoredUsers:
