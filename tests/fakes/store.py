@@ -72,6 +72,10 @@ class FakeAlerts:
         for notice in notices:
             self.owed.setdefault(notice.id, _Owed(notice, 0, notice.created_at))
 
+    def told(self, fingerprint: str) -> Sequence[str]:
+        owed = (owed.notice for owed in self.owed.values())
+        return sorted({notice.channel for notice in owed if notice.alert.fingerprint == fingerprint})
+
     def due(self, now: datetime, limit: int = 20) -> Sequence[tuple[Notice, int]]:
         waiting = [owed for owed in self.owed.values() if owed.next_at is not None]
         heads: dict[tuple[str, str], _Owed] = {}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.alert.evaluate import evaluate, reach_of
+from tidegate.alert.evaluate import end_orphans, evaluate, orphans, reach_of
 from tidegate.alert.machine import Subject
 from tidegate.model.alert import AlertPhase, AlertState, Notice
 from tidegate.model.fleet import PoolName
@@ -140,11 +140,47 @@ def test_without_traffic_nothing_is_said() -> None:
     assert watch.states == ()
     watch.pass_buckets(6, rate=0.1)
     assert watch.phases == ["firing"]
-    watch.pass_buckets(20, rate=1.0, queries=0)
+    watch.pass_buckets(6, rate=1.0, queries=0)
     watch.pass_buckets(20, rate=1.0, queries=3_000)
     assert watch.phases == ["firing"]
     watch.pass_buckets(3, rate=0.6)
     assert watch.phases == ["firing", "resolved"]
+
+
+def test_an_alert_of_a_pool_that_has_nothing_to_judge_for_an_hour_ends_and_says_so() -> None:
+    """The pool is closed, or renamed, or its traffic went elsewhere: nobody should look at this alert for ever."""
+    watch = Watch()
+    watch.pass_buckets(24, rate=0.6)
+    watch.pass_buckets(6, rate=0.1)
+    watch.pass_buckets(10, rate=1.0, queries=0)
+    assert watch.phases == ["firing"]
+    watch.pass_buckets(3, rate=1.0, queries=0)
+    assert watch.phases == ["firing", "resolved"]
+    assert "which is no recovery" in watch.state.annotations["summary"]
+    assert "并非恢复" in watch.state.annotations["summary_zh"]
+    watch.pass_buckets(24, rate=0.6)
+    assert watch.phases == ["firing", "resolved"]
+
+
+def test_an_alert_whose_rule_is_gone_ends_and_is_told_to_those_that_heard_of_it() -> None:
+    watch = Watch()
+    watch.pass_buckets(24, rate=0.6)
+    watch.pass_buckets(6, rate=0.1)
+    (state,) = orphans([], watch.states)
+    assert orphans([watch.rule], watch.states) == ()
+    (ended,), (notice,) = end_orphans([state], {state.fingerprint: ["ops"]}, watch.now)
+    assert (ended.phase, ended.ends_at, notice.channel) == (AlertPhase.RESOLVED, watch.now, "ops")
+    assert "no longer configured" in ended.annotations["summary"]
+    assert orphans([], [ended]) == ()
+
+
+def test_a_pending_alert_whose_rule_is_gone_was_never_said() -> None:
+    watch = Watch()
+    watch.pass_buckets(24, rate=0.6)
+    watch.pass_buckets(2, rate=0.1)
+    assert watch.state.phase is AlertPhase.PENDING
+    (ended,), notices = end_orphans(watch.states, {}, watch.now)
+    assert (ended.phase, notices) == (AlertPhase.INACTIVE, ())
 
 
 def test_a_baseline_without_traffic_is_no_baseline() -> None:

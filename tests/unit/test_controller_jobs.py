@@ -35,7 +35,7 @@ from tidegate.controller.intake import clock_offset
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.readiness import longest_silence, readiness
 from tidegate.controller.running_config import RunningConfig
-from tidegate.model.alert import AlertPhase, Notice
+from tidegate.model.alert import AlertPhase, AlertState, Notice
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.policy import HitRateRule
 from tidegate.model.records import LEVELS, Compacted, Levels, Pruned
@@ -156,6 +156,24 @@ def test_usage_becomes_cost_and_a_drop_of_the_hit_rate_is_told_once_and_resolved
     work(number, 30, 0.6)
     assert [notice.alert.phase for notice in heard.notices] == [AlertPhase.FIRING, AlertPhase.RESOLVED]
     assert world.state.counts.tally().notices == {("ops", "delivered"): 2}
+
+
+def test_an_alert_whose_rule_was_taken_out_ends_and_tells_whom_it_had_told() -> None:
+    world, heard = World(ManualClock(NOON)), Heard()
+    world.settings = replace(world.settings, alerts=(RULE,))
+    world.current.reload(NOON)
+    made = jobs(world, heard)
+    firing = AlertState("f", RULE.name, {"pool": "base"}, AlertPhase.FIRING, NOON, starts_at=NOON)
+    world.store.alerts.save([firing], [Notice("n", "ops", firing, NOON)])
+    made.notify()
+    world.settings = replace(world.settings, alerts=())
+    world.current.reload(world.clock.forward(60))
+    made.evaluate_alerts()
+    made.evaluate_alerts()
+    made.notify()
+    assert [notice.alert.phase for notice in heard.notices] == [AlertPhase.FIRING, AlertPhase.RESOLVED]
+    assert "no longer configured" in heard.notices[-1].alert.annotations["summary"]
+    assert world.state.alerts[0].phase is AlertPhase.RESOLVED
 
 
 @pytest.mark.parametrize("channels", [(), ("ops", "pager")])

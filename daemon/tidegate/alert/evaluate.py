@@ -5,11 +5,11 @@ Pure: the same states, usages and moment give the same answer, so a restart betw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from tidegate.alert.hit_rate import judge, with_excluded
-from tidegate.alert.machine import Subject, advance, notices_of, quiet
+from tidegate.alert.machine import Subject, advance, dropped, notices_of, quiet
 from tidegate.model.alert import AlertPhase, AlertState, Notice
 from tidegate.model.policy import HitRateRule
 from tidegate.model.usage import BUCKET, TokenUsage
@@ -21,7 +21,7 @@ def evaluate(
     """The next states, by fingerprint, and the notices that the step owes.
 
     `usages` must reach back over the longest window and baseline together (`reach_of`). A state whose rule is no
-    longer configured is handed back unchanged. An alert that never left INACTIVE has no state.
+    longer configured is handed back unchanged (`end_orphans` ends it). An alert that never left INACTIVE has no state.
     """
     known = {state.fingerprint: state for state in states}
     notices: list[Notice] = []
@@ -34,6 +34,26 @@ def evaluate(
                 known[subject.fingerprint] = after
             notices += notices_of(before, after, rule.channels, now)
     return tuple(known[fingerprint] for fingerprint in sorted(known)), tuple(notices)
+
+
+def orphans(rules: Sequence[HitRateRule], states: Iterable[AlertState]) -> tuple[AlertState, ...]:
+    """The active alerts whose rule is no longer configured: nobody judges them any more."""
+    configured = {rule.name for rule in rules}
+    active = (AlertPhase.PENDING, AlertPhase.FIRING)
+    return tuple(state for state in states if state.rule not in configured and state.phase in active)
+
+
+def end_orphans(
+    found: Sequence[AlertState], told: Mapping[str, Sequence[str]], now: datetime
+) -> tuple[tuple[AlertState, ...], tuple[Notice, ...]]:
+    """Their last states, and the notices to those that were told of them (by fingerprint)."""
+    ended = tuple(dropped(state, now) for state in found)
+    notices = [
+        notice
+        for before, after in zip(found, ended, strict=True)
+        for notice in notices_of(before, after, told.get(before.fingerprint, ()), now)
+    ]
+    return ended, tuple(notices)
 
 
 def reach_of(rules: Iterable[HitRateRule]) -> timedelta:

@@ -16,6 +16,7 @@ from tidegate.model.alert import AlertPhase, AlertState
 from tidegate.model.policy import HitRateRule
 from tidegate.model.usage import BUCKET, TokenUsage, bucket_of
 
+_SILENCE = timedelta(hours=1)
 _Span = tuple[datetime, datetime]
 
 
@@ -42,11 +43,34 @@ def judge(rule: HitRateRule, pool: str, usages: Sequence[TokenUsage], state: Ale
     if state.phase is not AlertPhase.FIRING:
         learned = _rate(usages, (start - rule.baseline, start), state.excluded)
         baseline = learned.of(rule.minimum_queries)
+    if value is None and state.phase is not AlertPhase.INACTIVE and _quiet(rule, usages, state, end):
+        return Finding(Verdict.OVER, value, baseline, _over(rule, pool))
     if value is None or baseline is None:
         return Finding(Verdict.UNKNOWN, value, baseline)
     verdict = _verdict(rule, value, baseline)
     firing = not (state.phase is AlertPhase.FIRING and verdict is Verdict.GOOD)
     return Finding(verdict, value, baseline, summaries(rule, pool, value, baseline, firing=firing))
+
+
+def _silence(rule: HitRateRule) -> timedelta:
+    """After so long without enough lookups an alert ends: an hour, or the window where that is longer."""
+    return max(_SILENCE, rule.window)
+
+
+def _quiet(rule: HitRateRule, usages: Sequence[TokenUsage], state: AlertState, end: datetime) -> bool:
+    """True when the pool looked up too little to be judged in all that time, and was active before it."""
+    begin = end - _silence(rule)
+    return state.since <= begin and _rate(usages, (begin, end), ()).of(rule.minimum_queries) is None
+
+
+def _over(rule: HitRateRule, pool: str) -> dict[str, str]:
+    minutes = _silence(rule) // timedelta(minutes=1)
+    return {
+        "summary": f"KV cache hit rate of pool {pool}: too few lookups, or no data, to judge it for {minutes} min; "
+        "the alert ends, which is no recovery.",
+        "summary_zh": f"资源池 {pool} 已有 {minutes} 分钟查询过少或没有数据，无法判断 KV 缓存命中率；"
+        "告警就此结束，并非恢复。",
+    }
 
 
 def with_excluded(rule: HitRateRule, state: AlertState, now: datetime) -> AlertState:

@@ -1,6 +1,7 @@
 """The life of one alert: quiet, pending, firing, resolved. What was said is resolved once; what was not said, never.
 
-A finding without data changes nothing: it neither starts, nor ends, nor confirms.
+A finding without data changes nothing: it neither starts, nor ends, nor confirms; only when there has been nothing to
+judge for long (OVER), or nobody judges any more (`dropped`), an alert ends, and says that this is no recovery.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Verdict(StrEnum):
     """Neither bad enough to fire nor good enough to resolve."""
     GOOD = "good"
     UNKNOWN = "unknown"
+    OVER = "over"
+    """Nothing to judge for so long that the alert has nothing to say any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,27 @@ def advance(state: AlertState, finding: Finding, hold: timedelta, now: datetime)
         return state
     if state.phase is AlertPhase.FIRING:
         return (
-            _resolved(state, finding, now) if finding.verdict is Verdict.GOOD else replace(state, value=finding.value)
+            _resolved(state, finding, now)
+            if finding.verdict in (Verdict.GOOD, Verdict.OVER)
+            else replace(state, value=finding.value)
         )
     if finding.verdict is not Verdict.BAD:
         return replace(state, phase=AlertPhase.INACTIVE, since=now) if state.phase is AlertPhase.PENDING else state
     pending = state if state.phase is AlertPhase.PENDING else replace(state, phase=AlertPhase.PENDING, since=now)
     return _firing(pending, finding, now) if now - pending.since >= hold else pending
+
+
+def dropped(state: AlertState, now: datetime) -> AlertState:
+    """The end of an active alert whose rule is no longer configured; any other state as it is."""
+    if state.phase is AlertPhase.PENDING:
+        return replace(state, phase=AlertPhase.INACTIVE, since=now)
+    if state.phase is not AlertPhase.FIRING:
+        return state
+    words = {
+        "summary": f"The rule {state.rule} is no longer configured: its alert ends, which is no recovery.",
+        "summary_zh": f"规则 {state.rule} 已不在配置中：其告警就此结束，并非恢复。",
+    }
+    return _resolved(state, Finding(Verdict.OVER, state.value, state.baseline, words), now)
 
 
 def notices_of(before: AlertState, after: AlertState, channels: Sequence[str], now: datetime) -> tuple[Notice, ...]:

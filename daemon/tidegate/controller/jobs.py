@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import structlog
 
-from tidegate.alert.evaluate import evaluate, reach_of
+from tidegate.alert.evaluate import end_orphans, evaluate, orphans, reach_of
 from tidegate.controller.boards import RECORD_EVERY, Boards
 from tidegate.controller.costs import Costs, trailing_hour
 from tidegate.controller.delivery import Delivery
@@ -91,16 +91,18 @@ class Jobs:
         """Take every rule one step, and owe people what changed."""
         now, rules = self.clock.now(), self.current.settings.alerts
         states = self.alerts.states()
-        if rules:
-            usages = self.usage.between(now - reach_of(rules), now)
-            after, notices = evaluate(rules, usages, states, now)
-            known = {state.fingerprint: state for state in states}
-            changed = [state for state in after if known.get(state.fingerprint) != state]
-            if changed or notices:
-                self.alerts.save(changed, notices)
-            _log_turns(changed, known)
-            states = after
-        self.state.alerts = states
+        usages = self.usage.between(now - reach_of(rules), now) if rules else ()
+        after, notices = evaluate(rules, usages, states, now)
+        without_rule = orphans(rules, states)
+        told = {state.fingerprint: self.alerts.told(state.fingerprint) for state in without_rule}
+        ended, last_words = end_orphans(without_rule, told, now)
+        after = tuple(sorted((*(one for one in after if one.fingerprint not in told), *ended), key=_fingerprint))
+        known = {state.fingerprint: state for state in states}
+        changed = [state for state in after if known.get(state.fingerprint) != state]
+        if changed or notices or last_words:
+            self.alerts.save(changed, [*notices, *last_words])
+        _log_turns(changed, known)
+        self.state.alerts = after
 
     def notify(self) -> None:
         """Deliver what is due."""
@@ -132,6 +134,10 @@ class Jobs:
         days = [*pruned.days, *self.boards.figures.prune(now, settings.history)]
         if days or pruned.rows:
             _log.info("old data dropped", days=days, rows=pruned.rows)
+
+
+def _fingerprint(state: AlertState) -> str:
+    return state.fingerprint
 
 
 def _log_turns(changed: Sequence[AlertState], known: Mapping[str, AlertState]) -> None:

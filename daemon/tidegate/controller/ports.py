@@ -307,6 +307,10 @@ class Alerts(Protocol):
         """Write states and enqueue notices, one transaction."""
         ...
 
+    def told(self, fingerprint: str) -> Sequence[str]:
+        """The channels that a notice of this alert was ever meant for, by name."""
+        ...
+
     def due(self, now: datetime, limit: int = 20) -> Sequence[tuple[Notice, int]]:
         """Notices to try now, with the attempts already made."""
         ...

@@ -39,6 +39,14 @@ class StoredAlerts:
             if notices:
                 connection.execute(insert(notice).on_conflict_do_nothing(), [_notice_row(item) for item in notices])
 
+    def told(self, fingerprint: str) -> Sequence[str]:
+        """The channels that a notice of this alert was ever meant for, by name."""
+        query = (
+            select(notice.c.channel).where(notice.c.fingerprint == fingerprint).distinct().order_by(notice.c.channel)
+        )
+        with self._database.begin() as connection:
+            return connection.execute(query).scalars().all()
+
     def due(self, now: datetime, limit: int = 20) -> Sequence[tuple[Notice, int]]:
         """Notices to try now, oldest first, with the attempts already made.
 
