@@ -145,6 +145,21 @@ def test_an_alert_is_kept_in_its_last_phase(store: AnyStore, now: datetime) -> N
     assert store.alerts.states() == [resolved]
 
 
+def test_of_one_channel_a_few_notices_are_due_at_once(store: AnyStore, now: datetime) -> None:
+    """Many that wait for a dead channel hide no other's."""
+    states = [replace(alert(now), fingerprint=f"f{number:02}") for number in range(30)]
+    waiting = [Notice(f"dead-{state.fingerprint}", "dead", state, now) for state in states]
+    store.alerts.save(states, [*waiting, notice(now + TICK)])
+    channels = [found.channel for found, _ in store.alerts.due(now + TICK)]
+    assert channels == ["dead"] * 5 + ["ops"]
+
+
+def test_it_is_known_whom_an_alert_was_told(store: AnyStore, now: datetime) -> None:
+    store.alerts.save([], [notice(now), notice(now, "n2", "chat"), notice(now, "n3", "chat")])
+    assert list(store.alerts.told("f1")) == ["chat", "ops"]
+    assert list(store.alerts.told("f2")) == []
+
+
 def test_a_notice_is_due_until_it_is_delivered(store: AnyStore, now: datetime) -> None:
     store.alerts.save([], [notice(now)])
     assert store.alerts.due(now - TICK) == []

@@ -81,7 +81,14 @@ class FakeAlerts:
         heads: dict[tuple[str, str], _Owed] = {}
         for owed in sorted(waiting, key=lambda owed: (owed.notice.created_at, owed.notice.id)):
             heads.setdefault((owed.notice.channel, owed.notice.alert.fingerprint), owed)
-        return [(o.notice, o.attempts) for o in heads.values() if o.next_at is not None and o.next_at <= now][:limit]
+        due = [owed for owed in heads.values() if owed.next_at is not None and owed.next_at <= now]
+        places: dict[str, int] = {}
+        few = []
+        for owed in due:
+            places[owed.notice.channel] = places.get(owed.notice.channel, 0) + 1
+            if places[owed.notice.channel] <= 5:
+                few.append((owed.notice, owed.attempts))
+        return few[:limit]
 
     def claim(self, notice_id: str, now: datetime, until: datetime) -> bool:
         owed = self.owed[notice_id]

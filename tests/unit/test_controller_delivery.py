@@ -118,3 +118,29 @@ def test_a_notice_is_given_up_some_hours_after_it_was_made(attempts: int, age: t
 
     assert again is None or NOON + age < again <= NOON + GIVE_UP_AFTER
     assert age < GIVE_UP_AFTER - timedelta(minutes=19) or again is None or age < GIVE_UP_AFTER
+
+
+def test_a_dead_channel_with_many_notices_holds_up_no_other() -> None:
+    """The first time the others wait for one time-out, afterwards for none."""
+    alerts, asked = FakeAlerts(), list[str]()
+
+    class Two:
+        def send(self, found: Notice, now: datetime) -> None:
+            asked.append(found.channel)
+            if found.channel == "dead":
+                raise Transient("no answer in time")
+
+    def owe(number: int, channel: str, at: datetime) -> None:
+        state = AlertState(f"print-{channel}-{number}", "rule", {}, AlertPhase.FIRING, at, starts_at=at)
+        alerts.save([state], [Notice(f"{channel}-{number}", channel, state, at)])
+
+    for number in range(30):
+        owe(number, "dead", NOON)
+    owe(0, "ops", NOON)
+    made = Delivery(alerts, Two(), Counts())
+    made.run(NOON)
+    assert asked == ["dead", "ops"]
+    later = NOON + timedelta(seconds=1)
+    owe(1, "ops", later)
+    made.run(later)
+    assert asked == ["dead", "ops", "ops", "dead"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import structlog
@@ -52,17 +52,25 @@ class Delivery:
     alerts: Alerts
     notifier: Notifier
     counts: Counts
+    away: set[str] = field(default_factory=set)
+    """The channels that did not take the last one."""
 
     def run(self, now: datetime) -> None:
         """Try every notice that is due, one after the other; no transaction is open while the network is waited for.
 
-        A channel that does not take one is left alone until the next run: it may cost the others one time-out, not one
-        for each notice that waits for it.
+        A channel that does not take one is left alone until the next run, and then comes after those that do: what is
+        due for them waits for no time-out of its.
         """
-        away = set[str]()
-        for notice, attempts in self.alerts.due(now):
-            if notice.channel not in away and not self._try(notice, attempts + 1, now):
-                away.add(notice.channel)
+        refused = set[str]()
+        due = sorted(self.alerts.due(now), key=lambda item: item[0].channel in self.away)
+        for notice, attempts in due:
+            if notice.channel in refused:
+                continue
+            if self._try(notice, attempts + 1, now):
+                self.away.discard(notice.channel)
+            else:
+                refused.add(notice.channel)
+        self.away.update(refused)
 
     def _try(self, notice: Notice, attempts: int, now: datetime) -> bool:
         """False when the channel may take it, and others, at another time.

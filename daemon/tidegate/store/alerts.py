@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import RowMapping, Update, exists, select, tuple_, update
+from sqlalchemy import RowMapping, Update, exists, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.alert import AlertState, Notice
@@ -15,6 +15,9 @@ from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.schema import alert, notice
 from tidegate.store.upsert import upsert
+
+_OF_A_CHANNEL = 5
+"""Notices of one channel at once."""
 
 
 class StoredAlerts:
@@ -50,7 +53,8 @@ class StoredAlerts:
     def due(self, now: datetime, limit: int = 20) -> Sequence[tuple[Notice, int]]:
         """Notices to try now, oldest first, with the attempts already made.
 
-        Of one alert to one channel only the oldest that is owed, so that no "resolved" overtakes its "firing".
+        Of one alert to one channel only the oldest that is owed, so that no "resolved" overtakes its "firing"; of one
+        channel a few, so that many that wait for a dead one hide no other's.
         """
         earlier = notice.alias("earlier")
         overtaken = exists().where(
@@ -59,7 +63,10 @@ class StoredAlerts:
             earlier.c.next_at.is_not(None),
             tuple_(earlier.c.created_at, earlier.c.id) < tuple_(notice.c.created_at, notice.c.id),
         )
-        query = select(notice).where(notice.c.next_at <= now, ~overtaken).order_by(notice.c.created_at, notice.c.id)
+        order = (notice.c.created_at, notice.c.id)
+        place = func.row_number().over(partition_by=notice.c.channel, order_by=order).label("place")
+        waiting = select(notice, place).where(notice.c.next_at <= now, ~overtaken).subquery()
+        query = select(waiting).where(waiting.c.place <= _OF_A_CHANNEL).order_by(waiting.c.created_at, waiting.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query.limit(limit)).mappings().all()
         return [(_notice(row), row["attempts"]) for row in rows]
