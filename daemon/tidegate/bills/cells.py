@@ -16,7 +16,7 @@ PLACEHOLDERS: Mapping[str, str] = {**NOTHING, "-2": "", "Unassigned": "", "unass
 EXACT = Context(prec=400)
 """Sums of amounts are made under it: no sum of a bill has so many digits."""
 _LONGEST_NUMBER = 128
-_LARGEST = Decimal("1e30")
+_LARGEST_EXPONENT = 30
 _SMALLEST_EXPONENT = -60
 _SYMBOLS = str.maketrans(
     dict.fromkeys("$€£¥￥₩₹ \xa0\u202f\u2009'", "") | {"\u2212": "-", "，": ",", "．": ".", "－": "-"}
@@ -54,7 +54,7 @@ def decimal_of(text: str, *, comma: bool = False) -> Decimal | None:
     if NOTHING.get(bare, bare) == "":
         return None
     number = _bounded(_read(bare, text, comma=comma), text)
-    return -number if negative else number
+    return number.copy_negate() if negative else number
 
 
 def _read(bare: str, text: str, *, comma: bool) -> Decimal:
@@ -73,7 +73,8 @@ def _read(bare: str, text: str, *, comma: bool) -> Decimal:
 def _bounded(number: Decimal, text: str) -> Decimal:
     """No bill says more than 1e30 or less than 1e-60; an exponent beyond would only cost memory."""
     exponent = number.as_tuple().exponent
-    if abs(number) >= _LARGEST or not isinstance(exponent, int) or exponent < _SMALLEST_EXPONENT:
+    known = isinstance(exponent, int) and _SMALLEST_EXPONENT <= exponent <= _LARGEST_EXPONENT
+    if not known or number.adjusted() >= _LARGEST_EXPONENT:
         _refuse(text)
     return number
 

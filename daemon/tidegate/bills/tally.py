@@ -130,7 +130,7 @@ class Tally:
 
     def _doubt(self, billed: Decimal, effective: Decimal, *, covered: bool) -> None:
         """A usage row that is billed and no commitment covers has an effective cost; one without is orphaned."""
-        size = abs(billed)
+        size = billed.copy_abs()
         self._billed_usage = EXACT.add(self._billed_usage, size)
         if not effective and not covered:
             self._orphaned = EXACT.add(self._orphaned, size)
