@@ -27,7 +27,6 @@ from tidegate.runtime.loop import Loop
 _log = structlog.get_logger()
 
 SHOWN_CHANGES = 20
-_POLLS_A_TICK = 2
 PRUNE_EVERY = timedelta(hours=1)
 COMPACT_EVERY = timedelta(seconds=30)
 _SAID = frozenset({AlertPhase.FIRING, AlertPhase.RESOLVED})
@@ -63,7 +62,8 @@ class Jobs:
         if self.bills is not None:
             led("bills", self.current.settings.bills.poll, self.bills, settings.tick)
         if self.poll is not None:
-            led("samples", settings.tick / _POLLS_A_TICK, self.read_samples)
+            # Half-way between two ticks: the next one finds samples that came in time, and waits for none.
+            led("samples", settings.tick, self.read_samples, first_after=settings.tick / 2)
         led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
         led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
         led("notify", settings.notify_interval, self.notify)

@@ -150,7 +150,9 @@ def _take(series: SampleSeries, own: Labels, scrapes: dict[float, _Scrape]) -> N
     found = list(cells(series.labels.get("__name__", ""), own))
     last = len(series.points) - 1
     for place, (at, value) in enumerate(series.points):
-        scrape = scrapes.setdefault(at, _Scrape())
+        scrape = scrapes.get(at)
+        if scrape is None:
+            scrape = scrapes[at] = _Scrape()
         if not found and "le" in own:
             scrape.dropped["malformed"] += 1
         if found and not math.isfinite(value):

@@ -106,14 +106,17 @@ GAUGE_OF: Mapping[Figure, Gauge] = {
 """The figures that are a gauge of the engine: the sum over its ranks, or their highest."""
 
 
+_KNOWN_GAUGES = frozenset(figure.value for figure in GAUGE_OF)
+_GAPS = {gap.value: Missing(gap) for gap in Gap}
+
+
 def _gap(reason: str) -> Missing:
-    return Missing(Gap(reason) if reason in {gap.value for gap in Gap} else Gap.NOT_REPORTED)
+    return _GAPS.get(reason, _GAPS[Gap.NOT_REPORTED.value])
 
 
 def _engine_gap(labels: Labels) -> Cell | None:
     name, gap = labels["figure"], _gap(labels["reason"])
-    known = {figure.value for figure in GAUGE_OF}
-    if name not in known or gap.why is Gap.NOT_SUPPORTED:
+    if name not in _KNOWN_GAUGES or gap.why is Gap.NOT_SUPPORTED:
         return None
     return Cell(SeriesKey("engine", labels["engine"], name, ONE_RANK), gap)
 
