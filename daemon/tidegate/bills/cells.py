@@ -114,7 +114,7 @@ def tags_of(text: str) -> dict[str, str]:
         return {}
     for candidate in (bare, f"{{{bare}}}") if bare[0] in '{["' else ():
         try:
-            found = json.loads(candidate)
+            found = json.loads(candidate, strict=False)
         except (ValueError, RecursionError):
             continue
         return _flat(found)

@@ -101,7 +101,7 @@ def shrinking(before: SnapshotSums, after: SnapshotSums) -> list[str]:
     found: list[str] = []
     if Decimal(after.rows) < _FEWER_ROWS * before.rows:
         found.append(f"{after.rows} rows where {before.rows} were")
-    if before.last and after.last and after.last < before.last - _EARLIER:
+    if before.last and after.last and after.last <= before.last - _EARLIER:
         found.append(f"ends {after.last:%Y-%m-%d %H:%M} UTC where it went to {before.last:%Y-%m-%d %H:%M} UTC")
     lost = sorted(set(before.sub_accounts) - set(after.sub_accounts) - {""})
     if lost:
