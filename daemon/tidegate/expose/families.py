@@ -100,8 +100,8 @@ _CONTROL = (
     _k("host_last_seen_age_seconds", "How long ago each enrolled host last reported.", "host"),
     _k("host_series_left_out", "Series of each host that are not kept: it shows too many new ones in a day.", "host"),
     _k("host_up", "1 when the host reported lately enough to be believed, else 0.", "host"),
-    _k("source_hosts", "Hosts of which the Prometheus that is read has readings; absent while it does not answer, and where "
-       "agents report instead."),
+    _k("source_hosts", "Hosts of which the Prometheus that is read has readings; absent while it does not answer, and "
+       "where agents report instead."),
     _k("source_samples_dropped", "Samples of its last answer that became no figure: not_finite, conflicting or "
        "malformed.", "reason"),
     _k("alerts_firing", "Alerts that fire, for each rule.", "rule"),

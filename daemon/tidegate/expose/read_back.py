@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -22,6 +22,7 @@ from tidegate.expose.sample_cells import (
     RANKS,
     SCRAPE,
     SECONDS,
+    Cell,
     cells,
 )
 from tidegate.model.missing import Gap, Missing, Number
@@ -92,7 +93,7 @@ def read_back(found: Iterable[SampleSeries], host_label: str = "") -> Scraped:
         host = _named(series.labels, own, host_label)
         if host:
             for at, _ in series.points:
-                scrapes[target][at].host = host
+                scrapes[target].setdefault(at, _Scrape()).host = host
     nameless = {dict(target).get("instance", "?") for target, times in scrapes.items() if _is_nameless(times.values())}
     whole = [(at, look) for times in scrapes.values() for at, look in times.items() if _FRESH in look.cells]
     dropped: Counter[str] = Counter()
@@ -148,22 +149,29 @@ def target_of(labels: Labels) -> Target:
 
 def _take(series: SampleSeries, own: Labels, scrapes: dict[float, _Scrape]) -> None:
     found = list(cells(series.labels.get("__name__", ""), own))
+    if not found and "le" not in own:
+        return
     last = len(series.points) - 1
     for place, (at, value) in enumerate(series.points):
         scrape = scrapes.get(at)
         if scrape is None:
             scrape = scrapes[at] = _Scrape()
-        if not found and "le" in own:
+        if not found:
             scrape.dropped["malformed"] += 1
-        if found and not math.isfinite(value):
+        elif math.isfinite(value):
+            _sort_in(scrape, found, value)
+        else:
             scrape.dropped["not_finite"] += 1
-        if place == last and math.isnan(value):
-            continue  # how VictoriaMetrics marks that a series ended; Prometheus leaves its mark out
-        for cell in found:
-            if cell.said is None:
-                _put(scrape, cell.key, value if math.isfinite(value) else Missing(Gap.NOT_FINITE))
-            elif value == 1.0:
-                _put(scrape, cell.key, cell.said)
+            # A NaN at the end is how VictoriaMetrics marks that a series ended; Prometheus leaves its mark out.
+            _sort_in(scrape, () if place == last and math.isnan(value) else found, Missing(Gap.NOT_FINITE))
+
+
+def _sort_in(scrape: _Scrape, found: Sequence[Cell], value: Number) -> None:
+    for cell in found:
+        if cell.said is None:
+            _put(scrape, cell.key, value)
+        elif value == 1.0:
+            _put(scrape, cell.key, cell.said)
 
 
 def _put(scrape: _Scrape, key: SeriesKey, value: Number) -> None:
