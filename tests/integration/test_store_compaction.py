@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pytest
-from fakes.store_batches import HOST, b64, layout_of
+from fakes.store_batches import HOST, b64, claim, layout_of
 from sqlalchemy import text
 
+from tidegate.model.fleet import PoolName
 from tidegate.model.reading import Gap, HostName, Missing, Number
-from tidegate.model.records import Compacted
+from tidegate.model.records import Compacted, Levels
 from tidegate.model.series import SeriesKey
 from tidegate.model.vector import encode
 from tidegate.store import chunks, partitions
@@ -281,3 +284,69 @@ def test_a_label_with_a_new_value_in_every_scrape_is_bounded(pg: Store, now: dat
     with pg.database.begin() as connection:
         tokens = connection.execute(text("SELECT id FROM series WHERE name = 'generation_tokens'")).scalar_one()
     assert found.values[known[tokens]].tolist() == [float(number) for number in range(50)]
+
+
+def test_usage_is_mended_by_what_comes_after_the_reports_were_dropped(pg: Store, now: datetime) -> None:
+    """A spool of three days: the rest of the bucket lies in chunks by then, hot or cold."""
+    claim(pg.hosts, now, "vllm-0")
+    made = reports(now, ROUNDS)
+    missing = made[31:34]
+    feed(pg, [report for report in made if report not in missing])
+    pg.usage.roll_up(now + WINDOW * 2)
+    compacted(pg, now + WINDOW * 2)
+    drop_reports(pg)
+    for later in (timedelta(hours=5), timedelta(days=2)):
+        fresh = missing[:1] if later < timedelta(days=1) else missing[1:]
+        feed(pg, fresh, now + later)
+        pg.usage.roll_up(now + later)
+        compacted(pg, now + later + timedelta(hours=1))
+        drop_reports(pg)
+    usages = list(pg.usage.between(now, now + WINDOW))
+    feed(pg, made, host=HostName("gpu-2"))
+    claim(pg.hosts, now, "vllm-0", pool="other", host=HostName("gpu-2"))
+    pg.usage.roll_up(now + timedelta(days=3))
+    wanted = [
+        replace(usage, pool=PoolName("base")) for usage in pg.usage.between(now, now + WINDOW) if usage.pool == "other"
+    ]
+    assert usages == wanted
+    assert sum(usage.generation_tokens for usage in usages) > 0
+
+
+def test_reports_are_dropped_when_their_samples_are_safe_and_not_before(pg: Store, now: datetime) -> None:
+    """Six hours later, when they are in chunks; one that slipped past the compaction keeps its part until it is too."""
+    made = reports(now, ROUNDS)
+    feed(pg, made[:-1])
+    later = now + timedelta(hours=9)
+    prune = partial(pg.retention.prune, retention=timedelta(days=15), history=timedelta(days=400))
+    assert prune(later).days == ()
+    pg.usage.roll_up(later)
+    compacted(pg, now + WINDOW * 2)
+    feed(pg, made[-1:])
+    with pg.database.begin() as connection:  # as if it had been committed only after the window was read
+        connection.execute(text("UPDATE series_window SET version = done"))
+        connection.execute(text("DELETE FROM dirty_bucket"))
+    assert prune(later).days == ()
+    compacted(pg, later)
+    assert prune(later).days == ("report_2026112512",)
+    assert everything(pg, now) == told(made)
+
+
+def test_each_level_is_forgotten_in_its_own_time(pg: Store, now: datetime) -> None:
+    start = now.replace(hour=8)
+    feed(pg, reports(start, ROUNDS * 4))
+    compacted(pg, start + COLD + timedelta(hours=8))
+    pg.usage.roll_up(start + timedelta(days=1))
+    levels = Levels(timedelta(hours=6), timedelta(days=3), timedelta(days=40))
+
+    def left(days: int) -> set[str]:
+        pg.retention.prune(start + timedelta(days=days), timedelta(days=15), timedelta(days=100), levels)
+        with pg.database.begin() as connection:
+            return {part.parent for part in partitions.parts(connection)} - {"engine_figure", "gpu_figure"}
+
+    rollups = {"rollup_5m_cold", "rollup_1h_cold"}
+    assert left(2) == {"chunk_cold", "chunk_clock_cold", *rollups} | ({"rollup_1m_hot"} & left(2))
+    assert left(20) == rollups
+    assert left(60) == {"rollup_1h_cold"}
+    assert left(160) == set()
+    with pg.database.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM series")).scalar_one() == 0

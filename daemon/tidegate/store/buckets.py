@@ -78,16 +78,22 @@ def settled(bucket: datetime, border: Border, now: datetime) -> bool:
 
 
 def fill(
-    bucket: datetime, samples: Sequence[HostReading], border: Border, now: datetime
+    bucket: datetime,
+    samples: Sequence[HostReading],
+    border: Border,
+    now: datetime,
+    moments: Sequence[datetime] | None = None,
 ) -> dict[EngineName, EngineBucket]:
-    """Every engine's increases in the bucket, from the host's samples inside it in time order."""
-    holed = _holed(bucket, samples, border, now)
+    """Every engine's increases in the bucket, from the host's samples inside it in time order.
+
+    `moments`: of all samples, where those that say nothing new have been left out of `samples`.
+    """
+    holed = _holed(bucket, [sample.at for sample in samples] if moments is None else list(moments), border, now)
     names = dict.fromkeys(engine.engine for sample in samples for engine in sample.engines)
     return {name: _engine_bucket(name, samples, border, holed=holed) for name in names}
 
 
-def _holed(bucket: datetime, samples: Sequence[HostReading], border: Border, now: datetime) -> bool:
-    moments = [sample.at for sample in samples]
+def _holed(bucket: datetime, moments: list[datetime], border: Border, now: datetime) -> bool:
     if border.before is not None:
         moments.insert(0, border.before)
     if border.after is not None:

@@ -24,7 +24,6 @@ from tidegate.store.locks import lock_series
 from tidegate.store.matrix import Samples, of_reports, read_before, read_chunks, read_reports, together
 from tidegate.store.partitions import Part, ensure, part_of
 from tidegate.store.registering import Registering
-from tidegate.store.registering import Registering
 from tidegate.store.schema_series import COLD, WINDOW
 from tidegate.store.series import KINDS, Columns, SeriesBook, note_seen
 from tidegate.store.series_kinds import SeriesKind
@@ -52,16 +51,13 @@ class StoredCompaction:
     def __init__(self, database: Database, book: SeriesBook, fence: Fence) -> None:
         self._database, self._book, self._fence = database, book, fence
         self._registering = Registering(database, book, fence)
-        self._registering = Registering(database, book, fence)
 
     def compact(self, now: datetime, minute_series: frozenset[str] = frozenset()) -> Compacted:
         """Compact the oldest windows that are due, then merge some that have cooled; bounded per call.
 
         First of all the series of new layouts are given their numbers.
-        First of all the series of new layouts are given their numbers.
         `minute_series`: names of which a rollup by the minute is made as well.
         """
-        self._registering.register(now)
         self._registering.register(now)
         with self._database.begin() as connection:
             windows = due(connection, now, _WINDOWS)

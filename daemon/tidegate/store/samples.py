@@ -1,39 +1,70 @@
-"""Stored reports as the few counters that usage is made of, without unpacking the hundreds of series beside them."""
+"""Stored samples as the few counters that usage is made of, without the hundreds of series beside them.
+
+Most samples say nothing that their neighbours do not: every counter went up, every engine went on. They are left out,
+for the increase over all of them is the same; only when they were taken is told (a hole is a matter of moments).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.series import SeriesKey, unflatten
 from tidegate.model.vector import decode
 from tidegate.store.admission import Keys
+from tidegate.store.binary import at as moment_at
 from tidegate.store.buckets import COUNTERS
-from tidegate.store.pack import unpack
+from tidegate.store.pack import columns
 
-_NAMES = frozenset({"state", "started", *(counter.value for counter in COUNTERS)})
+_COUNTERS = frozenset(counter.value for counter in COUNTERS)
+NAMES = _COUNTERS | {"state", "started"}
+"""Names of the series of an engine that usage is made of."""
 
-Stored = tuple[datetime, str, bytes]
-"""A row of `report`: when, under which layout, the packed vector."""
+Stored = tuple[int, str, bytes]
+"""A report: when (microseconds), under which layout, the packed vector."""
 
 
-def counter_readings(
-    host: HostName, rows: Iterable[Stored], layouts: Mapping[tuple[str, str], Keys]
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What was seen of a host in a span: every moment, and the readings that count, both in time order."""
+
+    moments: Sequence[datetime]
+    readings: Sequence[HostReading]
+
+
+def looks_of(host: HostName, rows: Sequence[Stored], layouts: Mapping[tuple[str, str], Keys]) -> Looks:
+    """The engines' states and counters in the reports, which are in time order."""
+    readings: list[HostReading] = []
+    for layout, group in groupby(rows, key=lambda row: row[1]):
+        alike = list(group)
+        places, keys = _choose(layouts[host, layout])
+        values = np.array([columns(packed, places) for _, _, packed in alike]).reshape(len(alike), len(keys))
+        readings += thinned(host, [at for at, _, _ in alike], keys, values)
+    return Looks([moment_at(at) for at, _, _ in rows], readings)
+
+
+def thinned(
+    host: HostName, moments: Sequence[int], keys: Sequence[SeriesKey], values: NDArray[np.float64]
 ) -> list[HostReading]:
-    """The engines' states and counters in the rows, in their order."""
-    chosen: dict[str, tuple[list[int], list[SeriesKey]]] = {}
-    readings = []
-    for at, layout_id, packed in rows:
-        if layout_id not in chosen:
-            chosen[layout_id] = _choose(layouts[host, layout_id])
-        places, keys = chosen[layout_id]
-        vector = unpack(packed)
-        values = decode(b"".join(vector[8 * place : 8 * place + 8] for place in places))
-        readings.append(unflatten(host, at, keys, values))
-    return readings
+    """The readings that count among those of one layout: a row of `values` for each moment."""
+    counts = np.array([key.name in _COUNTERS for key in keys], bool)
+    bits = values.view(np.uint64)
+    goes_on = (bits[1:] == bits[:-1]) | (counts & (values[1:] >= values[:-1]))
+    steady = goes_on.all(axis=1)
+    kept = np.ones(len(moments), bool)
+    kept[1:-1] = ~(steady[:-1] & steady[1:])
+    return [
+        unflatten(host, moment_at(moments[row]), keys, decode(values[row].tobytes()))
+        for row in np.flatnonzero(kept).tolist()
+    ]
 
 
-def _choose(keys: Keys) -> tuple[list[int], list[SeriesKey]]:
-    places = [place for place, key in enumerate(keys) if key.scope == "engine" and key.name in _NAMES and not key.le]
-    return places, [keys[place] for place in places]
+def _choose(keys: Keys) -> tuple[NDArray[np.intp], list[SeriesKey]]:
+    places = [place for place, key in enumerate(keys) if key.scope == "engine" and key.name in NAMES and not key.le]
+    return np.array(places, np.intp), [keys[place] for place in places]

@@ -9,42 +9,37 @@ from typing import Any
 from sqlalchemy import Connection, String, func, select, true
 from sqlalchemy.dialects.postgresql import array
 
-from tidegate.model.reading import Counter, EngineName, HostName, HostReading, Rank
-from tidegate.model.usage import BUCKET
+from tidegate.model.reading import Counter, EngineName, HostName, Rank
 from tidegate.store.buckets import COUNTERS, Border, EngineBucket, Tail
 from tidegate.store.figures import mark_usage
 from tidegate.store.layouts import Layouts
-from tidegate.store.samples import counter_readings
-from tidegate.store.schema import report, usage
+from tidegate.store.past import Past
+from tidegate.store.samples import Looks
+from tidegate.store.schema import usage
 from tidegate.store.upsert import upsert
 
 
 class Shares:
     """Reads and writes the shares of one host within one transaction."""
 
-    def __init__(self, connection: Connection, layouts: Layouts, host: HostName) -> None:
+    def __init__(
+        self, connection: Connection, layouts: Layouts, host: HostName, buckets: Collection[datetime] = ()
+    ) -> None:
+        """`buckets`: those that will be asked for, oldest first, to be read together."""
         self._connection = connection
-        self._layouts = layouts
         self._host = host
+        self._past = Past(connection, layouts, host, sorted(buckets))
+        self._kept = self._read_kept(buckets)
+        self._latest = self._read_latest() if buckets else None
 
-    def samples(self, bucket: datetime) -> list[HostReading]:
+    def samples(self, bucket: datetime) -> Looks:
         """What the host reported in the bucket, in time order."""
-        query = (
-            select(report.c.at, report.c.layout_id, report.c.vector)
-            .where(report.c.host == self._host, report.c.at >= bucket, report.c.at < bucket + BUCKET)
-            .order_by(report.c.at, report.c.boot_id, report.c.sequence)
-        )
-        rows = [(row.at, row.layout_id, row.vector) for row in self._connection.execute(query)]
-        layouts = self._layouts.load(self._connection, {(self._host, layout_id) for _, layout_id, _ in rows})
-        return counter_readings(self._host, rows, layouts)
+        return self._past.looks(bucket)
 
     def border(self, bucket: datetime, engines: Collection[EngineName]) -> Border:
         """The nearest samples around the bucket, and where each engine's next increase begins."""
-        ours = report.c.host == self._host
-        before = select(func.max(report.c.at)).where(ours, report.c.at < bucket)
-        after = select(func.min(report.c.at)).where(ours, report.c.at >= bucket + BUCKET)
-        nearest = self._connection.execute(select(before.scalar_subquery(), after.scalar_subquery())).one()
-        return Border(nearest[0], nearest[1], self._tails_before(bucket, engines))
+        before, after = self._past.around(bucket)
+        return Border(before, after, self._tails_before(bucket, engines))
 
     def _tails_before(self, bucket: datetime, engines: Collection[EngineName]) -> dict[EngineName, Tail]:
         if not engines:
@@ -65,11 +60,21 @@ class Shares:
         query = select(names.c.engine, last.c.tail).select_from(names).join(last, true())
         return {EngineName(name): tail_from(data) for name, data in self._connection.execute(query)}
 
-    def kept(self, bucket: datetime) -> dict[EngineName, Tail | None]:
+    def kept(self, bucket: datetime) -> Mapping[EngineName, Tail | None]:
         """The tails that the bucket's shares had when they were last worked out."""
-        query = select(usage.c.engine, usage.c.tail).where(usage.c.bucket == bucket, usage.c.host == self._host)
-        rows = self._connection.execute(query)
-        return {EngineName(row.engine): tail_from(row.tail) if row.tail else None for row in rows}
+        return self._kept.get(bucket, {})
+
+    def _read_kept(self, buckets: Collection[datetime]) -> dict[datetime, dict[EngineName, Tail | None]]:
+        columns = (usage.c.bucket, usage.c.engine, usage.c.tail)
+        query = select(*columns).where(usage.c.bucket.in_(buckets), usage.c.host == self._host)
+        found: dict[datetime, dict[EngineName, Tail | None]] = {}
+        for row in self._connection.execute(query) if buckets else ():
+            found.setdefault(row.bucket, {})[EngineName(row.engine)] = tail_from(row.tail) if row.tail else None
+        return found
+
+    def _read_latest(self) -> datetime | None:
+        query = select(usage.c.bucket).where(usage.c.host == self._host).order_by(usage.c.bucket.desc()).limit(1)
+        return self._connection.execute(query).scalar_one_or_none()
 
     def write(self, bucket: datetime, shares: Mapping[EngineName, EngineBucket], owners: Mapping[str, str]) -> None:
         """Put the shares in place of the earlier ones; `owners` is the pool of each engine that is in one."""
@@ -87,7 +92,7 @@ class Shares:
 
     def following(self, bucket: datetime, engines: Collection[EngineName]) -> set[datetime]:
         """The next bucket of each engine: what builds on a tail that changed."""
-        if not engines:
+        if not engines or self._latest is None or self._latest <= bucket:
             return set()
         query = (
             select(func.min(usage.c.bucket))

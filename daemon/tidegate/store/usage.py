@@ -65,7 +65,7 @@ class StoredUsage:
             self._fence.check(connection)
             lock_roll_up(connection, host)
             buckets = marked(connection, host, now, _AT_ONCE)
-            shares = Shares(connection, self._layouts, host)
+            shares = Shares(connection, self._layouts, host, buckets)
             work = _Work(shares, _kept_from(connection), _owners(connection, host), now)
             results = {bucket: work.bucket(bucket) for bucket in buckets}
             followers = {after for result in results.values() for after in result.followers} - results.keys()
@@ -101,12 +101,12 @@ class _Work:
         before = self.shares.kept(bucket)
         if before and self.kept_from is not None and bucket < self.kept_from:
             return _NOTHING  # its reports are gone but for a late one: the figures made of all of them stand
-        samples = self.shares.samples(bucket)
-        if not samples:
+        looks = self.shares.samples(bucket)
+        if not looks.moments:
             return _NOTHING
-        engines = {engine.engine for sample in samples for engine in sample.engines}
+        engines = {engine.engine for sample in looks.readings for engine in sample.engines}
         border = self.shares.border(bucket, engines)
-        after = fill(bucket, samples, border, self.now)
+        after = fill(bucket, looks.readings, border, self.now, looks.moments)
         self.shares.write(bucket, after, self.owners)
         moved = {name for name, share in after.items() if name in before and before[name] != share.tail}
         fresh = after.keys() - before.keys()
