@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +22,7 @@ class RemotePlace:
     """An address with what is needed to read it; the secrets are never shown."""
 
     address: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = field(repr=False)
 
     def deliveries(self) -> Sequence[Delivery]:
         """What lies there, by name; a manifest's folder as a whole. Raises Transient or Permanent."""

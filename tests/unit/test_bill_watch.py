@@ -1,0 +1,144 @@
+"""What arrives in a folder or at an address: each delivery once, whole, and only when it is at rest."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from fakes.bills import focus, focus_row, read_files
+from fakes.clock import ManualClock
+
+from tidegate.bills.remote import RemotePlace, options_in
+from tidegate.bills.watch import Seen, deliveries_in
+from tidegate.controller.bill_watch import BillWatch
+from tidegate.model.bill import ImportOrder
+from tidegate.runtime.errors import Permanent
+
+fsspec = pytest.importorskip("fsspec")
+BILL = focus(focus_row())
+
+
+def later(seconds: float = 120) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def test_a_file_is_taken_when_it_is_at_rest_and_once(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "bill.csv").write_text(BILL)
+    (folder / ".bill.csv.part").write_text("half")
+    assert deliveries_in(folder, later(-3600)) == []
+    (delivery,) = deliveries_in(folder, later())
+    seen = Seen(tmp_path / "seen.json")
+    assert not seen.knows(delivery)
+    seen.add(delivery)
+    again = Seen(tmp_path / "seen.json")
+    assert again.knows(delivery)
+    (folder / "bill.csv").write_text(BILL + focus_row() + "\n")
+    (changed,) = deliveries_in(folder, later())
+    assert not again.knows(changed)
+
+
+def test_a_damaged_memory_is_no_end(tmp_path: Path) -> None:
+    (tmp_path / "seen.json").write_text("{nonsense")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text(BILL)
+    (delivery,) = deliveries_in(tmp_path / "in", later())
+    assert not Seen(tmp_path / "seen.json").knows(delivery)
+
+
+def delivered(folder: Path) -> None:
+    """An AWS delivery: data and metadata side by side below the manifest."""
+    (folder / "x").mkdir(parents=True)
+    (folder / "x" / "data-1.csv").write_text(BILL)
+    (folder / "x" / "stale.csv").write_text(BILL)
+    (folder / "report-Manifest.json").write_text(json.dumps({"reportKeys": ["bucket/prefix/x/data-1.csv"]}))
+    (folder.parent / "other.csv").write_text(BILL)
+
+
+def test_a_manifest_and_its_files_are_one_delivery(tmp_path: Path) -> None:
+    delivered(tmp_path / "in" / "may")
+    found = deliveries_in(tmp_path / "in", later())
+    assert [each.name for each in found] == ["may/report-Manifest.json", "other.csv"]
+    before = found[0].mark
+    os.utime(tmp_path / "in" / "may" / "x" / "data-1.csv", (1, 1))
+    assert deliveries_in(tmp_path / "in", later())[0].mark != before
+
+
+def test_an_address_is_read_through_fsspec(tmp_path: Path) -> None:
+    system = fsspec.filesystem("memory")
+    source = tmp_path / "in" / "may"
+    delivered(source)
+    for path in (tmp_path / "in").rglob("*"):
+        if path.is_file():
+            system.pipe(f"/bills/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
+    place = RemotePlace("memory://bills", {})
+    first, second = place.deliveries()
+    assert (first.name, second.name) == ("may/report-Manifest.json", "other.csv")
+    with place.fetched(first, tmp_path) as paths:
+        assert [path.name for path in paths] == ["report-Manifest.json"]
+        assert len(read_files(paths).charges) == 1
+    assert not list(tmp_path.glob(".fetch-*"))
+    system.rm("/bills", recursive=True)
+
+
+def test_a_wrong_address_is_told_with_the_remedy() -> None:
+    with pytest.raises(Permanent, match=r"\[bills\] address nosuch://x"):
+        RemotePlace("nosuch://x", {}).deliveries()
+
+
+def test_credentials_are_never_repeated(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text('{"secret": "hunter2"')
+    with pytest.raises(Permanent) as refused:
+        options_in(tmp_path / "options.json")
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in repr(RemotePlace("s3://b", {"secret": "hunter2"}))
+
+
+@dataclass
+class FakeArrival:
+    name: str
+    dealt_with: list[str]
+
+    @contextmanager
+    def fetched(self) -> Iterator[ImportOrder]:
+        yield ImportOrder(self.name, ())
+
+    def done(self) -> None:
+        self.dealt_with.append(self.name)
+
+
+@dataclass
+class FakePlace:
+    names: list[str]
+    dealt_with: list[str] = field(default_factory=list)
+
+    def arrivals(self, now: datetime) -> list[FakeArrival]:
+        return [FakeArrival(name, self.dealt_with) for name in self.names if name not in self.dealt_with]
+
+
+@dataclass
+class FakeBook:
+    clock: ManualClock
+    taken: list[str] = field(default_factory=list)
+
+    def take(self, order: ImportOrder, who: str) -> None:
+        if order.content == "bad":
+            raise Permanent("bad.csv: no known bill has these columns")
+        self.taken.append(order.content)
+
+
+def test_a_bad_delivery_stops_no_other_and_is_left_until_it_changes(now: datetime) -> None:
+    book, place = FakeBook(ManualClock(now)), FakePlace(["bad", "good"])
+    watch = BillWatch(book, lambda: [place])  # type: ignore[arg-type]  # all that it uses of a book
+    watch()
+    watch()
+    assert book.taken == ["good"]
+    assert place.dealt_with == ["bad", "good"]
+    assert watch.last == {"bad": "bad.csv: no known bill has these columns"}
