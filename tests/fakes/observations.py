@@ -116,7 +116,7 @@ class Tenant:
             found = self.replicas[name]
             for one in found:
                 if one["id"] in asked["victims"]:
-                    one["state"], one["since"] = ("gone" if one["state"] == "starting" else "draining"), self.now
+                    one["state"], one["since"] = ("draining" if one["state"] == "ready" else "gone"), self.now
                 elif one["id"] in asked["uncordon"]:
                     one["state"], one["since"] = "ready", self.now
             found[:] = [one for one in found if one["state"] != "gone"]
