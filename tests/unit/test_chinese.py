@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.controller.measured import notes_of as measured_notes
 from tidegate.decide import explain
 from tidegate.decide.demand import demand_by_target, demand_by_threshold, unknown_demand
 from tidegate.decide.guard import Hold
@@ -18,7 +19,8 @@ from tidegate.expose.chinese import chinese
 from tidegate.model.decision import Limit
 from tidegate.model.fleet import PoolName, ServiceName
 from tidegate.model.policy import TargetPolicy, ThresholdPolicy
-from tidegate.model.reading import Gap
+from tidegate.model.reading import Gap, HostName
+from tidegate.model.scrape import Scraped
 
 CHAT = ServiceName("chat")
 NAMES = ("chat", "burst", "GPU", "UTC", "token", "tokens", "price_per_gpu_hour", "USD", "CNY")
@@ -109,3 +111,16 @@ def test_what_a_host_said_of_a_failed_start_stays_as_it_said_it() -> None:
     found = chinese("the last start failed: base-1 failed: cannot run 'x', mend its `command`, until 12:00:30 UTC")
 
     assert found == "上次启动失败：base-1 failed: cannot run 'x', mend its `command`，至 12:00:30 UTC"
+
+
+def test_every_note_on_the_prometheus_that_is_read_is_chinese() -> None:
+    """All but what others said, and the words of its configuration."""
+    known = {"Prometheus", "Tidegate", "agent", "host_label", "matchers", "prometheus", "gpu", *NAMES}
+    notes = measured_notes(
+        Scraped({}, {"not_finite": 3}, ("10.0.0.7:9091",), 900.0), {HostName("gpu-1"): Gap.UNREACHABLE}
+    ) + measured_notes(Scraped({}), {})
+    assert len(notes) == 5
+    for note in notes:
+        left = [word for word in english_left(chinese(note)) if word not in known]
+        assert chinese(note) != note
+        assert not left or "no finite numbers" in note

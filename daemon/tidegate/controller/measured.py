@@ -82,7 +82,7 @@ class Measured:
         agents, up = (self._samples.instant(one, now).series for one in self._words.targets(REMEMBERED))
         readings = {host: self._by_our_clock(host, looks) for host, looks in scraped.readings.items()}
         silent = self._words.silent(agents, up)
-        return _Seen(readings, silent, SourceState(len(readings), scraped.dropped, _notes(scraped, silent)))
+        return _Seen(readings, silent, SourceState(len(readings), scraped.dropped, notes_of(scraped, silent)))
 
     def _by_our_clock(self, host: HostName, readings: Sequence[HostReading]) -> Sequence[HostReading]:
         """The readings at our own time: what a host's clock is off by is known from its messages."""
@@ -99,7 +99,8 @@ class Measured:
         ]
 
 
-def _notes(scraped: Scraped, silent: Mapping[HostName, Gap]) -> tuple[str, ...]:
+def notes_of(scraped: Scraped, silent: Mapping[HostName, Gap]) -> tuple[str, ...]:
+    """What people should know of an answer, in words (`expose/chinese.py` has the Chinese)."""
     notes = [f"Prometheus cannot scrape host {host}: its target is down" for host in sorted(silent)]
     notes += [
         f"target {target} exports Tidegate's metrics and does not say which host it is; upgrade its agent, or set "

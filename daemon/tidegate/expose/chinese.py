@@ -90,6 +90,28 @@ _CLAUSES = [
         "{n} 个五分钟时段占用了 GPU 但没有 token 数据（未上报或仍在启动）",
     ),
     (r"no token was served: the whole cost is idle", "没有产生 token：全部为空闲成本"),
+    # notes on the Prometheus that is read
+    (
+        r"no samples from Prometheus: (?P<x>.+); figures grow stale, and nothing is scaled in by them",
+        "Prometheus 没有给出样本：{x}；数据将变陈旧，不会据此缩容",
+    ),
+    (r"Prometheus cannot scrape host (?P<s>\S+): its target is down", "Prometheus 抓取不到主机 {s}：目标已下线"),
+    (
+        r"Prometheus has no samples of any agent: does it scrape them, is it the right tenant, do the matchers fit\?",
+        "Prometheus 没有任何 agent 的样本：它是否抓取了它们、租户是否正确、matchers 是否匹配？",
+    ),
+    (
+        r"Prometheus' clock is about (?P<n>\d+) s (?P<way>ahead of|behind) the agents', or its samples come late",
+        "Prometheus 的时钟与各 agent 相差约 {n} 秒，或其样本来得太晚",
+    ),
+    (
+        r"target (?P<s>\S+) exports Tidegate's metrics and does not say which host it is; (?:upgrade its agent, or .+)",
+        "目标 {s} 导出 Tidegate 指标却未说明是哪台主机；请升级其 agent，或在 [prometheus] 中设置 host_label",
+    ),
+    (
+        r"(?P<n>\d+) samples of the last answer became no figure: (?P<x>.+)",
+        "最近一次应答中有 {n} 个样本未能成为指标：{x}",
+    ),
     # readiness
     (r"starting: no tick has gone through yet", "启动中：尚无一次成功的轮询"),
     (r"no tick has gone through yet(?P<rest>(?:: .*)?)", "尚无一次成功的轮询{rest}"),
