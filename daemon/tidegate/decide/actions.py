@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tidegate.decide.pools import Share
+from tidegate.decide.draft import Share
 from tidegate.decide.serial import replica_id
 from tidegate.decide.supply import why_lost
 from tidegate.model.decision import Action, ActionKind
@@ -27,7 +27,7 @@ def in_order(by_pool: Sequence[Sequence[Action]]) -> tuple[Action, ...]:
 
 def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:
     """What makes a pool its share; new replicas are numbered from `serial`."""
-    supply, flavour = share.supply, share.supply.pool.first_flavour
+    supply, flavour_of = share.supply, share.supply.pool.flavour_of
     pool, move = supply.pool.name, f"{supply.count} -> {share.target}"
     for replica in supply.lost:
         if replica.managed and replica.want is not Want.STOP:
@@ -37,9 +37,16 @@ def actions_of(share: Share, serial: int, now: datetime) -> Iterator[Action]:
         if replica.id in starting:
             yield Action(ActionKind.CANCEL, replica.id, pool, reason=move)
         else:
-            yield Action(ActionKind.DRAIN, replica.id, pool, deadline=now + flavour.drain_deadline, reason=move)
+            yield Action(
+                ActionKind.DRAIN,
+                replica.id,
+                pool,
+                deadline=now + flavour_of(replica.flavour).drain_deadline,
+                reason=move,
+            )
     for replica in share.resume:  # one that has ended meanwhile starts anew and gets the time of a start
-        yield Action(ActionKind.RESUME, replica.id, pool, deadline=now + flavour.start_deadline, reason=move)
+        deadline = now + flavour_of(replica.flavour).start_deadline
+        yield Action(ActionKind.RESUME, replica.id, pool, deadline=deadline, reason=move)
     for number, slot in enumerate(share.start, start=serial):
-        deadline = now + flavour.start_deadline
+        deadline = now + flavour_of(slot.flavour).start_deadline
         yield Action(ActionKind.START, replica_id(pool, number), pool, slot, deadline, move)

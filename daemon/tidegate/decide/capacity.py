@@ -163,7 +163,7 @@ def learned(
     Replicas that only prefill have no TPOT: there the fit is of TTFT, which a queue stretches in the same way.
     """
     teachers = [sample for sample in samples if sample.warm and (sample.ttft or sample.tpot)]
-    speeds = _speeds(teachers, slo, prefill)
+    speeds = _speeds(teachers, slo, prefill=prefill)
     capacity = _in_unit(replace(capacity, sums=_sums(capacity.sums, speeds, slo, math.exp(-seconds / _FADE_S))), slo)
     stick = yardstick(capacity)
     if stick is None:
@@ -202,7 +202,7 @@ def queued(sample: Sample) -> float:
 
 
 def wait_each(capacity: Capacity) -> float:
-    """Seconds of waiting that one waiting request stands for, by Little's law: 1 / (requests per second of a replica)."""
+    """Seconds of waiting that a waiting request stands for, by Little's law: 1 / (a replica's requests per second)."""
     return capacity.told / capacity.requests if capacity.requests > 1e-9 else 0.0
 
 
@@ -232,7 +232,7 @@ def conversion(old: Sequence[float], new: Sequence[float], prompt: float, answer
     return (new[0] * prompt + new[1] * answer) / before if before > 0 else 1.0
 
 
-def _speeds(samples: Sequence[Sample], slo: SloPolicy, prefill: bool) -> list[tuple[Sample, float]]:
+def _speeds(samples: Sequence[Sample], slo: SloPolicy, *, prefill: bool) -> list[tuple[Sample, float]]:
     """How many times as fast as asked each replica is, where it says so."""
     seen = ((one, slo.ttft_s, one.ttft) if prefill else (one, slo.tpot_s, _tpot(one)) for one in samples)
     return [(one, min(_FASTEST, asked / found)) for one, asked, found in seen if found]

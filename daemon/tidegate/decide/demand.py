@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from tidegate.decide.load import Load, checked
+from tidegate.model.decision import Limit
 from tidegate.model.fleet import Idle, ServiceName, Signal, Value
 from tidegate.model.policy import ExternalPolicy, SchedulePolicy, TargetPolicy, ThresholdPolicy
 
@@ -27,6 +28,10 @@ class Demand:
     """The first clause of the explanation, with its numbers."""
     blind: bool = False
     """Too little is known: the service may grow, it may not shrink."""
+    ready_floor: int = 0
+    """Ready replicas that the load of now needs, whatever else is still starting."""
+    limits: tuple[Limit, ...] = ()
+    """What more replicas would not mend."""
 
 
 def unknown_demand(service: ServiceName, supply: int) -> Demand:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.decide.bounds import PoolBounds
+from tidegate.decide.draft import Share
 from tidegate.decide.group import Sized, read_by
 from tidegate.decide.guard import Hold
 from tidegate.decide.load import used_signals
-from tidegate.decide.pools import Share, wanted_of
+from tidegate.decide.pools import wanted_of
 from tidegate.model.decision import Decision, Limit
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import PoolMemory
@@ -92,15 +93,21 @@ def _holds(sized: Sized, share: Share, conclusion: Conclusion) -> Iterator[Hold]
     for hold in sized.guarded.holds:
         if hold.limit is Limit.MISSING_DATA or wanted != target:
             yield hold
+    yield from (Hold(limit) for limit in sized.demand.limits)
     for limit in share.limits:
-        held = memory.back_offs.get(pool.first_flavour.name) if limit is Limit.START_FAILED else None
-        yield Hold(limit, held.until, held.why) if held else Hold(limit)
+        yield _failed(memory) if limit is Limit.START_FAILED else Hold(limit)
     if wanted < target == pool.min:
         yield Hold(conclusion.bounds.low.limit, conclusion.bounds.low.until)
     if wanted > target == pool.max:
         yield Hold(conclusion.bounds.high.limit, conclusion.bounds.high.until)
     if conclusion.withheld:
         yield Hold(Limit.MODE)
+
+
+def _failed(memory: PoolMemory) -> Hold:
+    """The back-off that ends first."""
+    first = min(memory.back_offs.values(), key=lambda held: (held.until, held.why))
+    return Hold(Limit.START_FAILED, first.until, first.why)
 
 
 def _move(pool: PoolName, current: int, target: int) -> str:

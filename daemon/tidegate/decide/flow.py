@@ -50,6 +50,11 @@ class Sample:
     warm: bool
     """Ready for long enough to be typical."""
 
+    @property
+    def stuck(self) -> bool:
+        """Requests wait and nothing moves."""
+        return self.waiting > 0 and self.running <= 0 and self.prompt + self.answer <= 0
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
@@ -61,7 +66,9 @@ class Flow:
     blind: bool
     """More silent replicas than may be taken as at target."""
     queued: float = 0.0
-    """Requests that wait at the gateway."""
+    """Requests that wait at the gateway,"""
+    told: bool = False
+    """where it says so: only then can a service without replicas be called back."""
     arrivals: float | None = None
     """Requests per second at the gateway; None where it is not told."""
 
@@ -72,8 +79,18 @@ class Flow:
 
     @property
     def waiting(self) -> float:
-        """Requests that wait anywhere."""
-        return self.queued + sum(sample.waiting for sample in self.samples)
+        """Requests that wait anywhere but in replicas that do nothing about it."""
+        return self.queued + sum(sample.waiting for sample in self.samples if not sample.stuck)
+
+    @property
+    def stuck(self) -> bool:
+        """Requests wait in replicas that do nothing, and nowhere else."""
+        return self.waiting <= 0 and any(sample.stuck for sample in self.samples)
+
+    def hopeless(self, ttft_s: float) -> bool:
+        """Most replicas miss the first token's objective with nothing queued: each request takes that long."""
+        late = [sample for sample in self.samples if sample.ttft and sample.ttft > ttft_s and sample.waiting <= 0]
+        return 2 * len(late) > len(self.samples)
 
 
 def flow_of(ready: Sequence[Replica], silent_share: float, now: datetime, gateway: Gateway = NO_GATEWAY) -> Flow:
@@ -88,8 +105,9 @@ def flow_of(ready: Sequence[Replica], silent_share: float, now: datetime, gatewa
             gaps.append(found)
     allowed = max(1, math.floor(silent_share * len(ready)))
     blind = len(gaps) > allowed or (bool(gaps) and not samples)
+    queued = _number(gateway.waiting)
     why = tuple(gap for gap, _ in Counter(gaps).most_common())
-    return Flow(tuple(samples), len(gaps), why, blind, _number(gateway.waiting) or 0.0, _number(gateway.arrival_rate))
+    return Flow(tuple(samples), len(gaps), why, blind, queued or 0.0, queued is not None, _number(gateway.arrival_rate))
 
 
 def _sample(replica: Replica, now: datetime) -> Sample | Gap:

@@ -161,9 +161,7 @@ def scaled(forecast: Forecast, factor: float) -> Forecast:
 
 
 def _guess_scaled(guess: Guess, factor: float) -> Guess:
-    return Guess(
-        guess.at, guess.level * factor, guess.rise * factor, guess.forecast * factor, guess.scale * factor
-    )
+    return Guess(guess.at, guess.level * factor, guess.rise * factor, guess.forecast * factor, guess.scale * factor)
 
 
 def _after(forecast: Forecast, load: float, horizon: float, now: datetime) -> Forecast:

@@ -19,15 +19,18 @@ from tidegate.decide.flow import READ, Flow, flow_of
 from tidegate.decide.forecast import observed, scaled
 from tidegate.decide.guard import Bounds, Guarded, guard
 from tidegate.decide.load import Measure, load_of
-from tidegate.decide.objective import demand_by_objective, pressure_of
+from tidegate.decide.objective import Setting, demand_by_objective, from_nothing, pressure_of
 from tidegate.decide.remember import with_wish
 from tidegate.decide.supply import Supply
 from tidegate.model.fleet import Gateway, PoolName, PoolRole, Replica, ServiceName, Signal, SignalName
 from tidegate.model.memory import Capacity, Forecast, ServiceMemory
 from tidegate.model.policy import FleetPolicy, PolicyName, PoolPolicy, ServicePolicy
 
-
 _NEW_S, _KNOWN_S = 900.0, 1800.0
+"""A group that was first seen so long ago keeps its size, then lets go of it until so long."""
+_WINDOW = 0.8
+"""A need is remembered for this part of the time that a start takes,"""
+_SHORTEST_WINDOW_S, _LONGEST_WINDOW_S = 120.0, 1200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,11 @@ def demand_of(seen: Seen, flow: Flow) -> Demand:
         case PolicyName.EXTERNAL:
             return demand_by_external(key, seen.external, seen.count, service.external)
     if not seen.ready:
-        return unknown_demand(key, seen.count)
+        return (
+            from_nothing(key, seen.count, flow, seen.memory)
+            if _by_objective(service)
+            else unknown_demand(key, seen.count)
+        )
     match service.policy:
         case PolicyName.TARGET:
             leaving = [replica for supply in seen.supplies for replica in supply.leaving]
@@ -122,7 +129,7 @@ def demand_of(seen: Seen, flow: Flow) -> Demand:
             measure = Measure(read_by(service), service.threshold.scale_out_above)
             return demand_by_threshold(key, load_of(seen.ready, (), measure, share), seen.count, service.threshold)
         case _:
-            return demand_by_objective(key, flow, seen.count, seen.memory, service.slo, seen.horizon, seen.now)
+            return demand_by_objective(Setting(key, seen.count, service.slo, seen.horizon, seen.now), flow, seen.memory)
 
 
 def bounds_of(seen: Seen) -> Bounds:
@@ -130,17 +137,18 @@ def bounds_of(seen: Seen) -> Bounds:
     service = seen.group.service
     minimum = sum(supply.pool.min for supply in seen.supplies)
     maximum = sum(supply.pool.max for supply in seen.supplies)
+    cooldown = window = timedelta()
     match service.policy:
         case PolicyName.THRESHOLD:
-            return Bounds(minimum, maximum, service.threshold.cooldown, timedelta(), growth_waits=True)
+            cooldown = service.threshold.cooldown
         case PolicyName.TARGET:
-            target = service.target
-            return Bounds(minimum, maximum, target.cooldown, target.scale_in_window, growth_waits=False)
+            cooldown, window = service.target.cooldown, service.target.scale_in_window
         case PolicyName.SLO:
-            window = timedelta(seconds=min(1200.0, max(120.0, 0.8 * seen.horizon)))
-            return Bounds(minimum, maximum, timedelta(), window, growth_waits=False)
+            window = timedelta(seconds=min(_LONGEST_WINDOW_S, max(_SHORTEST_WINDOW_S, _WINDOW * seen.horizon)))
         case _:
-            return Bounds(minimum, maximum, timedelta(), timedelta(), growth_waits=False)
+            pass
+    waits = service.policy is PolicyName.THRESHOLD
+    return Bounds(minimum, maximum, cooldown, window, growth_waits=waits, steps=service.steps, flaps=service.flaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +160,28 @@ class Sized:
     """In filling order."""
     demand: Demand
     guarded: Guarded
+    bounds: Bounds
     memory: ServiceMemory
+
+    @property
+    def count(self) -> int:
+        """Ready and starting replicas."""
+        return sum(supply.count for supply in self.supplies)
+
+    @property
+    def spare(self) -> int:
+        """Ready replicas that may go: the others carry the load of now."""
+        return max(0, sum(len(supply.ready) for supply in self.supplies) - self.demand.ready_floor)
+
+    @property
+    def role(self) -> PoolRole:
+        """What its pools do of a request."""
+        return self.supplies[0].pool.role
+
+    @property
+    def width(self) -> int:
+        """GPUs of one replica, of the widest pool."""
+        return max(supply.pool.gpus_per_replica for supply in self.supplies)
 
 
 def size(seen: Seen, began_at: datetime, seconds: float) -> Sized:
@@ -163,7 +192,11 @@ def size(seen: Seen, began_at: datetime, seconds: float) -> Sized:
     demand = replace(demand, wish=max(demand.wish, floor))
     memory = with_wish(seen.memory, demand.wish, bounds.window, seen.now)
     guarded = guard(demand, seen.count, bounds, memory, began_at + seen.policy.restart_grace)
-    return Sized(seen.group, seen.supplies, demand, guarded, _taught(seen, memory, flow, seconds))
+    return Sized(seen.group, seen.supplies, demand, guarded, bounds, _taught(seen, memory, flow, seconds))
+
+
+def _by_objective(service: ServicePolicy) -> bool:
+    return service.policy is PolicyName.SLO
 
 
 def learning_floor(seen: Seen) -> int:
@@ -173,8 +206,6 @@ def learning_floor(seen: Seen) -> int:
     at, size = seen.memory.first
     age = (seen.now - at).total_seconds()
     return math.ceil(size * min(1.0, max(0.0, (_KNOWN_S - age) / (_KNOWN_S - _NEW_S))))
-
-
 
 
 def _taught(seen: Seen, memory: ServiceMemory, flow: Flow, seconds: float) -> ServiceMemory:

@@ -7,12 +7,15 @@ change waits for the cooldown since the last one in either direction, as that po
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tidegate.decide.demand import Demand
 from tidegate.model.decision import Limit
 from tidegate.model.memory import ServiceMemory
+from tidegate.model.policy import FlapBudget, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class Bounds:
     """A shrinking service stops at the highest wish of this long."""
     growth_waits: bool
     """True when growing waits for the cooldown as well."""
+    steps: Steps
+    flaps: FlapBudget
 
     def clamp(self, count: int) -> int:
         """The count within minimum and maximum."""
@@ -58,13 +63,52 @@ def guard(demand: Demand, supply: int, bounds: Bounds, memory: ServiceMemory, gr
         return Guarded(wish, blind)
     now = memory.wishes[-1][0]
     waits = _cooldown(bounds, memory, now) if wish < supply or bounds.growth_waits else ()
-    if wish < supply:
-        waits += _grace(grace_until, now)
+    if wish > supply:
+        held = _stepped(Guarded(supply if waits else wish, blind + waits), supply, bounds.steps, memory.outs, now)
+    else:
+        waits += _grace(grace_until, now) + _flap(bounds.flaps, memory, now)
         floor, window = _window(supply, bounds, memory)
         held = Guarded(supply if waits else max(wish, floor), blind + waits + (window if floor > wish else ()))
-    else:
-        held = Guarded(supply if waits else wish, blind + waits)
+        held = _stepped(held, supply, bounds.steps, memory.ins, now)
     return Guarded(bounds.clamp(held.target), held.holds)
+
+
+def flapped(memory: ServiceMemory) -> bool:
+    """Whether shrinking now would turn the direction of the last change."""
+    return memory.last_out is not None and (memory.last_in is None or memory.last_in < memory.last_out)
+
+
+def _flap(budget: FlapBudget, memory: ServiceMemory, now: datetime) -> tuple[Hold, ...]:
+    """In force when the group has turned often enough: within the window, or in a quarter of it by half of that."""
+    if not flapped(memory):
+        return ()
+    half = math.ceil(budget.scale_ins / 2)
+    waits = [_spent(memory.flaps, budget.scale_ins, budget.window, now)]
+    waits.append(_spent(memory.flaps, half, budget.window / 4, now))
+    found = [until for until in waits if until is not None]
+    return (Hold(Limit.FLAP, max(found)),) if found else ()
+
+
+def _spent(moments: Sequence[datetime], most: int, window: timedelta, now: datetime) -> datetime | None:
+    """When the next of at most so many in a window may come; None: now."""
+    within = [at for at in moments if now - at < window]
+    return within[-most] + window if most and len(within) >= most else None
+
+
+def _stepped(
+    guarded: Guarded, supply: int, steps: Steps, changes: Sequence[tuple[datetime, int]], now: datetime
+) -> Guarded:
+    """No more replicas in either direction than one period allows."""
+    most = steps.out if guarded.target > supply else steps.inward
+    if not most or guarded.target == supply:
+        return guarded
+    within = [(at, count) for at, count in changes if now - at < steps.period]
+    room = max(0, most - sum(count for _, count in within))
+    target = max(supply - room, min(supply + room, guarded.target))
+    if target == guarded.target:
+        return guarded
+    until = (within[0][0] if within else now) + steps.period
+    return Guarded(target, (*guarded.holds, Hold(Limit.STEP, until)))
 
 
 def _cooldown(bounds: Bounds, memory: ServiceMemory, now: datetime) -> tuple[Hold, ...]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from tidegate.decide.capacity import Curve, curve, overall_misses, yardstick
-from tidegate.decide.demand import Demand
+from tidegate.decide.demand import Demand, unknown_demand
 from tidegate.decide.flow import Flow
-from tidegate.decide.forecast import ahead
+from tidegate.decide.forecast import Outlook, ahead
+from tidegate.model.decision import Limit
 from tidegate.model.fleet import ServiceName
 from tidegate.model.memory import Capacity, ServiceMemory
 from tidegate.model.policy import SloPolicy
@@ -26,6 +27,9 @@ _AT_MOST, _AT_LEAST = 2.5, 0.3
 _LIGHT = 0.1
 _LIKELY = 0.95
 _KNEE = 0.02
+_NOW = 2.0
+_NOTHING = 0.01
+_LITTLE = 0.3
 _ARRIVING = 0.8
 """How far what arrives may lie above what is carried before it counts: requests differ in size."""
 _LEAVING = 1.5
@@ -55,7 +59,7 @@ def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
     stick, most = yardstick(capacity), curve(capacity, slo).limit(_KNEE)
     known = sum(stick.load(sample) for sample in flow.samples) if stick else 0.0
     each = known / len(flow.samples) if flow.samples else 0.0
-    per_request = capacity.work / capacity.requests if capacity.requests > 1e-6 else 0.0
+    per_request = _per_request(capacity)
     arriving = (flow.arrivals or 0.0) * per_request
     queue = flow.waiting * per_request / _DRAIN_S
     kv = sum(sample.kv for sample in flow.samples) / _FULL_KV
@@ -68,6 +72,11 @@ def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
     )
 
 
+def _per_request(capacity: Capacity) -> float:
+    """Seconds of a whole replica that a request takes."""
+    return capacity.work / capacity.requests if capacity.requests > _ROUNDING else 0.0
+
+
 def _offered(known: float, arriving: float, flow: Flow) -> float:
     """What is asked for, not what is done: less is done than asked while a queue grows, more while it is worked off."""
     if flow.arrivals is None or arriving <= 0:
@@ -75,31 +84,78 @@ def _offered(known: float, arriving: float, flow: Flow) -> float:
     return min(_MOST, max(_ARRIVING * arriving, min(known, _LEAVING * arriving + 0.5)))
 
 
-def demand_by_objective(
-    key: ServiceName, flow: Flow, supply: int, memory: ServiceMemory, slo: SloPolicy, horizon: float, now: datetime
-) -> Demand:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a demand is reckoned for."""
+
+    key: ServiceName
+    supply: int
+    """Ready and starting replicas."""
+    slo: SloPolicy
+    horizon: float
+    """Seconds until a replica that is ordered now would serve."""
+    now: datetime
+
+
+def demand_by_objective(setting: Setting, flow: Flow, memory: ServiceMemory) -> Demand:
     """The replicas that the forecast load needs at what one was seen to carry.
 
     Growing asks for a little more than a replica's worth and shrinking for a clear one, so that a need on the border
     changes nothing.
     """
-    pressure, capacity = pressure_of(flow, memory, slo), memory.capacity
+    slo, supply, horizon, capacity = setting.slo, setting.supply, setting.horizon, memory.capacity
+    pressure = pressure_of(flow, memory, slo)
     misses = curve(capacity, slo)
-    outlook = ahead(memory.forecast, pressure.known if flow.blind else pressure.load, horizon, now)
+    outlook = ahead(memory.forecast, pressure.known if flow.blind else pressure.load, horizon, setting.now)
     allowed = _allowed(capacity, slo)
     grow = max(_enough(outlook.loads(pressure.queue), misses, allowed), _ceil(pressure.kv))
     shrink = max(
-        _enough(outlook.loads(pressure.queue + pressure.silent_extra), misses, _SURE * allowed), _ceil(pressure.kv + _SHRINK_AT)
+        _enough(outlook.loads(pressure.queue + pressure.silent_extra), misses, _SURE * allowed),
+        _ceil(pressure.kv + _SHRINK_AT),
     )
-    wish = max(grow, min(supply, shrink), 1)
+    wish = max(grow, min(supply, shrink))
+    if not (flow.told and _at_rest(flow, outlook)):
+        wish = max(wish, 1)
     if flow.blind or not capacity.unit:
         wish = max(wish, supply)
+    now_needs = _enough([(1.0, pressure.load + pressure.silent_extra)], misses, _NOW * allowed)
     because = (
-        f"{key} carries {pressure.load:.1f} replicas' worth of load on {flow.ready} ready, up to "
+        f"{setting.key} carries {pressure.load:.1f} replicas' worth of load on {_ready(flow)}, up to "
         f"{outlook.peak(_LIKELY):.1f} expected in {horizon:.0f} s, and one carries {misses.limit(_KNEE):.2f} "
         f"within the objective: {wish} needed"
     )
-    return Demand(wish, because, flow.blind)
+    floor = flow.ready if flow.blind else min(flow.ready, now_needs)
+    return Demand(wish, because, flow.blind, floor, tuple(_unmendable(flow, slo)))
+
+
+def from_nothing(key: ServiceName, supply: int, flow: Flow, memory: ServiceMemory) -> Demand:
+    """The demand of a service without a ready replica: what waits at its gateway calls the first ones."""
+    arriving = (flow.arrivals or 0.0) * _per_request(memory.capacity)
+    if flow.queued <= 0 and not flow.arrivals:
+        return unknown_demand(key, supply)
+    wish = max(1, supply, _ceil(arriving))
+    because = f"{key} has no ready replica and {flow.queued:.0f} requests waiting at its gateway: {wish} needed"
+    return Demand(wish, because, blind=True)
+
+
+def _at_rest(flow: Flow, outlook: Outlook) -> bool:
+    """Nothing runs, waits or comes, has not for a while, and no bursts are known that would come back."""
+    busy = flow.waiting > 0 or (flow.arrivals or 0.0) > 0 or any(sample.running > 0 for sample in flow.samples)
+    return not busy and outlook.expected < _NOTHING and outlook.peak(_LIKELY) < _LITTLE
+
+
+def _unmendable(flow: Flow, slo: SloPolicy) -> Iterator[Limit]:
+    if flow.hopeless(slo.ttft_s):
+        yield Limit.SLO_INFEASIBLE
+    if flow.stuck:
+        yield Limit.STUCK_QUEUE
+
+
+def _ready(flow: Flow) -> str:
+    if not flow.silent:
+        return f"{flow.ready} ready"
+    why = ", ".join(gap.value for gap in flow.gaps)
+    return f"{flow.ready} ready ({flow.silent} silent: {why})"
 
 
 def _allowed(capacity: Capacity, slo: SloPolicy) -> float:
@@ -109,7 +165,7 @@ def _allowed(capacity: Capacity, slo: SloPolicy) -> float:
 
 
 def _enough(loads: Sequence[tuple[float, float]], misses: Curve, allowed: float) -> int:
-    """The smallest number of replicas on which no more requests are expected to miss: over the cases, weighed by load."""
+    """The smallest number of replicas on which few enough requests are expected to miss, over the cases by load."""
     weight = sum(chance * load for chance, load in loads)
     most = math.ceil(min(_MOST, max((load for _, load in loads), default=0.0) / _LIGHT))
 

@@ -6,27 +6,32 @@ rests on what is observed: whatever part of an earlier plan took effect, plannin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidegate.decide.actions import actions_of, in_order
 from tidegate.decide.backoff import back_off_of, with_failures
 from tidegate.decide.bounds import Standing, effective
+from tidegate.decide.draft import Means, Share
 from tidegate.decide.durations import horizon, timed
 from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
-from tidegate.decide.group import Seen, Sized, groups_of, size
+from tidegate.decide.group import Group, Seen, Sized, groups_of, size
+from tidegate.decide.orders import with_orders
+from tidegate.decide.phases import together
 from tidegate.decide.placement import Places
-from tidegate.decide.pools import Holds, Share, base_first, share
+from tidegate.decide.pools import base_first, share
+from tidegate.decide.purse import Purse
 from tidegate.decide.remember import began, with_change
 from tidegate.decide.serial import next_serial
 from tidegate.decide.supply import Supply, supply_of
 from tidegate.model.decision import Action, ActionKind, Decision, Plan
 from tidegate.model.fleet import NO_GATEWAY, Fleet, PoolName, PoolView, ServiceName
 from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
-from tidegate.model.policy import FleetPolicy, Mode
+from tidegate.model.policy import FleetPolicy, Mode, PoolPolicy
 from tidegate.model.reading import Gap, Missing
 
+_FIRST_S, _LONGEST_S = 15.0, 60.0
 _GREW = frozenset({ActionKind.START, ActionKind.RESUME})
 _SHRANK = frozenset({ActionKind.CANCEL, ActionKind.DRAIN})
 
@@ -43,13 +48,16 @@ def plan(fleet: Fleet, policy: FleetPolicy, memory: Memory, now: datetime) -> Pl
         name: _refreshed(memory.pools.get(name, PoolMemory()), supplies[name], view, now)
         for name, view in views.items()
     }
-    began_at, places = began(memory.started_at, now), Places()
-    seconds = 15.0 if memory.at is None else min(60.0, max(0.0, (now - memory.at).total_seconds()))
-    concluded: list[_Concluded] = []
-    for group in groups_of(policy):
-        seen = _seen(group, supplies, pools, memory, fleet, policy, now)
-        sized = size(seen, began_at, seconds)
-        concluded.append(_conclude(sized, pools, policy, standing, places, now))
+    began_at = began(memory, policy.restart_grace, now)
+    seconds = _FIRST_S if memory.at is None else min(_LONGEST_S, max(0.0, (now - memory.at).total_seconds()))
+    purse = Purse(policy.budget, supplies.values())
+    sized = [
+        size(_seen(group, supplies, pools, Scene(fleet, policy, memory, now)), began_at, seconds)
+        for group in groups_of(policy)
+    ]
+    alone = {name: frozenset(_alone(policy.pools[name], pools[name], now)) for name in policy.pools}
+    means = Means(Places(), purse, now, alone, standing.pauses)
+    concluded = [_conclude(one, pools, policy.mode, standing, means) for one in together(sized, purse.gpus_left)]
     decisions = {decision.pool: decision for one in concluded for decision in one.decisions}
     return Plan(
         decisions=tuple(decisions[name] for name in policy.pools),
@@ -75,18 +83,37 @@ class _Concluded:
     pools: Mapping[PoolName, PoolMemory]
 
 
-def _seen(group, supplies, pools, memory, fleet, policy, now):
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The arguments of `plan`, with the policy's bounds as they are now."""
+
+    fleet: Fleet
+    policy: FleetPolicy
+    memory: Memory
+    now: datetime
+
+
+def _seen(
+    group: Group, supplies: Mapping[PoolName, Supply], pools: Mapping[PoolName, PoolMemory], scene: Scene
+) -> Seen:
     found = tuple(base_first([supplies[name] for name in group.pools]))
+    service, fleet = group.service.name, scene.fleet
     return Seen(
-        group,
-        found,
-        memory.services.get(group.key, ServiceMemory()),
-        policy,
-        horizon(found, [pools[supply.pool.name] for supply in found], now),
-        fleet.gateways.get(group.service.name, NO_GATEWAY),
-        fleet.external.get(group.service.name, Missing(Gap.NOT_REPORTED)),
-        now,
+        group=group,
+        supplies=found,
+        memory=scene.memory.services.get(group.key, ServiceMemory()),
+        policy=scene.policy,
+        horizon=horizon(found, [pools[supply.pool.name] for supply in found], scene.now),
+        gateway=fleet.gateways.get(service, NO_GATEWAY),
+        external=fleet.external.get(service, Missing(Gap.NOT_REPORTED)),
+        now=scene.now,
     )
+
+
+def _alone(pool: PoolPolicy, memory: PoolMemory, now: datetime) -> Iterator[str]:
+    for flavour in pool.flavours:
+        if back_off_of(memory, flavour.name, now):
+            yield flavour.name
 
 
 def _refreshed(memory: PoolMemory, supply: Supply, view: PoolView, now: datetime) -> PoolMemory:
@@ -95,36 +122,25 @@ def _refreshed(memory: PoolMemory, supply: Supply, view: PoolView, now: datetime
 
 
 def _conclude(
-    sized: Sized,
-    pools: Mapping[PoolName, PoolMemory],
-    policy: FleetPolicy,
-    standing: Standing,
-    places: Places,
-    now: datetime,
+    sized: Sized, pools: Mapping[PoolName, PoolMemory], mode: Mode, standing: Standing, means: Means
 ) -> _Concluded:
-    paused = frozenset(
-        name for name in sized.group.pools if back_off_of(pools[name], policy.pools[name].first_flavour.name, now)
-    )
-    wanted, mode = wanted_by_pool(sized), policy.mode
-    withheld = mode is not Mode.ACT
+    wanted, withheld, now = wanted_by_pool(sized), mode is not Mode.ACT, means.now
     decisions: list[Decision] = []
     actions: list[tuple[Action, ...]] = []
     after: dict[PoolName, PoolMemory] = {}
-    for part in share(sized.supplies, sized.guarded.target, Holds(paused, standing.pauses), places, now):
+    for part in share(sized.supplies, sized.guarded.target, sized.spare, means):
         name = part.supply.pool.name
-        steps = tuple(
-            action
-            for action in actions_of(part, pools[name].next_serial, now)
-            if part.free or action.kind is not ActionKind.GIVE_UP
-        )
+        steps = _steps(part, pools[name].next_serial, now)
         conclusion = Conclusion(wanted[name], mode, withheld and bool(steps), pools[name], standing.bounds[name], now)
         decisions.append(decision_of(sized, part, conclusion))
         actions.append(() if withheld else steps)
-        after[name] = pools[name] if withheld else _numbered(pools[name], part)
-    kinds = {action.kind for steps in actions for action in steps}
-    service = with_change(sized.memory, now, grew=bool(kinds & _GREW), shrank=bool(kinds & _SHRANK))
+        after[name] = with_orders(pools[name], part.supply, () if withheld else steps, now)
+    kinds = [action.kind for steps in actions for action in steps]
+    grew, shrank = sum(kind in _GREW for kind in kinds), sum(kind in _SHRANK for kind in kinds)
+    service = with_change(sized.memory, grew, shrank, sized.bounds, now)
     return _Concluded(sized.group.key, tuple(decisions), tuple(actions), service, after)
 
 
-def _numbered(memory: PoolMemory, part: Share) -> PoolMemory:
-    return replace(memory, next_serial=memory.next_serial + len(part.start))
+def _steps(part: Share, serial: int, now: datetime) -> tuple[Action, ...]:
+    found = actions_of(part, serial, now)
+    return tuple(action for action in found if part.free or action.kind is not ActionKind.GIVE_UP)

@@ -6,15 +6,24 @@ window can last longer than its own length again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tidegate.model.memory import ServiceMemory
+from tidegate.decide.guard import Bounds, flapped
+from tidegate.model.memory import Memory, ServiceMemory
+
+_SILENCE = timedelta(seconds=300)
 
 
-def began(started_at: datetime | None, now: datetime) -> datetime:
-    """When this controller began to observe; now, when it has just begun."""
-    return now if started_at is None else min(started_at, now)
+def began(memory: Memory, grace: timedelta, now: datetime) -> datetime:
+    """When this controller began to observe; now, when it has just begun, or has not looked for as long as the grace.
+
+    A wall clock that was set forward looks like a long silence: what the windows held is gone, so they fill again.
+    """
+    if memory.started_at is None or (memory.at is not None and now - memory.at > max(grace, _SILENCE)):
+        return now
+    return min(memory.started_at, now)
 
 
 def with_wish(memory: ServiceMemory, wish: int, window: timedelta, now: datetime) -> ServiceMemory:
@@ -33,13 +42,22 @@ def with_wish(memory: ServiceMemory, wish: int, window: timedelta, now: datetime
     )
 
 
-def with_change(memory: ServiceMemory, now: datetime, *, grew: bool, shrank: bool) -> ServiceMemory:
-    """Note that replicas were ordered or sent away at this tick."""
+def with_change(memory: ServiceMemory, grew: int, shrank: int, bounds: Bounds, now: datetime) -> ServiceMemory:
+    """Note how many replicas were ordered and how many were sent away at this tick."""
+    period, window = bounds.steps.period, bounds.flaps.window
+    turned = bool(shrank) and flapped(memory)
     return replace(
         memory,
         last_out=now if grew else memory.last_out,
         last_in=now if shrank else memory.last_in,
+        outs=(*_recent(memory.outs, period, now), *([(now, grew)] if grew else [])),
+        ins=(*_recent(memory.ins, period, now), *([(now, shrank)] if shrank else [])),
+        flaps=(*(min(at, now) for at in memory.flaps if now - at < window), *([now] if turned else [])),
     )
+
+
+def _recent(changes: Sequence[tuple[datetime, int]], period: timedelta, now: datetime) -> list[tuple[datetime, int]]:
+    return [(min(at, now), count) for at, count in changes if now - at < period]
 
 
 def _not_ahead(at: datetime | None, now: datetime) -> datetime | None:

@@ -73,4 +73,4 @@ def why_lost(replica: Replica, now: datetime) -> str:
 
 def start_deadline(replica: Replica, pool: PoolPolicy) -> datetime:
     """When a starting replica is given up: its own deadline, else the pool's counted from the request."""
-    return replica.deadline or replica.requested_at + pool.first_flavour.start_deadline
+    return replica.deadline or replica.requested_at + pool.flavour_of(replica.flavour).start_deadline

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidegate.decide.load import checked
 from tidegate.decide.serial import serial_of
 from tidegate.decide.supply import Supply
 from tidegate.model.fleet import Replica, ReplicaState, SignalName, Value, Want
+from tidegate.model.policy import PoolPolicy
 from tidegate.model.reading import Missing
 
+_LAST_MINUTES = timedelta(minutes=5)
 _RESUMABLE = frozenset({ReplicaState.READY, ReplicaState.CORDONED, ReplicaState.DRAINING})
 
 
@@ -24,6 +26,18 @@ def victims(supply: Supply) -> tuple[Replica, ...]:
     starting.sort(key=_youth)
     ready.sort(key=lambda replica: (_in_flight(replica), _youth(replica)))
     return (*starting, *ready)
+
+
+def held(replica: Replica, pool: PoolPolicy, now: datetime) -> bool:
+    """True while a replica stays because it is held for a least time, or because its hour is paid.
+
+    A paid step is used up to its last minutes: from then on a drain can end before the next one begins.
+    """
+    flavour, age = pool.flavour_of(replica.flavour), max(timedelta(), now - replica.requested_at)
+    if age < flavour.minimum_hold:
+        return True
+    step = flavour.billing_increment
+    return bool(step) and step - age % step > min(_LAST_MINUTES, step / 4)
 
 
 def returners(supply: Supply, now: datetime) -> tuple[Replica, ...]:

@@ -96,7 +96,7 @@ class Steps:
 class FlapBudget:
     """How often a group may shrink as the first change after growth; spent, nothing scales in for a while."""
 
-    scale_ins: int = 18
+    scale_ins: int = 19
     window: timedelta = timedelta(hours=24)
 
 

@@ -1,0 +1,70 @@
+"""Prefill and decode of one service, decided together: both or neither at zero, a ratio kept, one budget shared.
+
+A request needs both phases, so a size of one without the other is capacity that serves nobody. The band is kept by
+raising the smaller side, never by taking from the larger. Where the budget does not hold both growths each gets its
+proportion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tidegate.decide.group import Sized
+from tidegate.decide.guard import Hold
+from tidegate.model.decision import Limit
+from tidegate.model.fleet import PoolRole
+
+_ROUNDING = 1e-9
+
+
+def together(sized: Sequence[Sized], gpus_left: int | None) -> list[Sized]:
+    """The groups of all services, those of two phases matched; the order stays."""
+    found = list(sized)
+    for place, prefill in enumerate(found):
+        if prefill.role is PoolRole.PREFILL:
+            partner = next((at for at, one in enumerate(found) if _are_one_service(prefill, one)), None)
+            if partner is not None:
+                found[place], found[partner] = _matched(prefill, found[partner], gpus_left)
+    return found
+
+
+def _are_one_service(prefill: Sized, other: Sized) -> bool:
+    return other.role is PoolRole.DECODE and other.group.service.name == prefill.group.service.name
+
+
+def _matched(prefill: Sized, decode: Sized, gpus_left: int | None) -> tuple[Sized, Sized]:
+    ratio, few, many = prefill.group.service.ratio, prefill.guarded.target, decode.guarded.target
+    if few or many:
+        few, many = max(1, few), max(1, many)
+        few = max(few, math.ceil(ratio.low * many - _ROUNDING))
+        many = max(many, math.ceil(few / ratio.high - _ROUNDING))
+    prefill, decode = _raised(prefill, few), _raised(decode, many)
+    wanted = _growth(prefill) + _growth(decode)
+    if gpus_left is None or wanted <= gpus_left:
+        return prefill, decode
+    return _cut(prefill, gpus_left / wanted), _cut(decode, gpus_left / wanted)
+
+
+def _raised(sized: Sized, target: int) -> Sized:
+    target = sized.bounds.clamp(target)
+    if target == sized.guarded.target:
+        return sized
+    holds = (*sized.guarded.holds, Hold(Limit.RATIO))
+    return replace(sized, guarded=replace(sized.guarded, target=target, holds=holds))
+
+
+def _cut(sized: Sized, part: float) -> Sized:
+    """Only this part of the growth."""
+    more = sized.guarded.target - sized.count
+    if more <= 0:
+        return sized
+    target = sized.count + math.floor(more * part + _ROUNDING)
+    holds = (*sized.guarded.holds, Hold(Limit.BUDGET))
+    return replace(sized, guarded=replace(sized.guarded, target=target, holds=holds))
+
+
+def _growth(sized: Sized) -> int:
+    """In GPUs."""
+    return max(0, sized.guarded.target - sized.count) * sized.width
