@@ -197,13 +197,14 @@ def test_a_replica_that_was_told_to_stop_leaves_the_desired_state_once_its_host_
     assert (stopped.state, stopped.stopped_at) == (ReplicaState.STOPPED, made.clock.now() - timedelta(seconds=1))
 
 
-def test_the_memory_of_a_new_process_begins_with_its_own_start_and_unused_serials() -> None:
-    """A restart earns its own grace, and a crash before settling cannot hand out a number twice."""
+def test_a_new_process_goes_on_where_the_last_one_was_with_unused_serials() -> None:
+    """A restart is invisible, a first start earns its grace, and a crash before settling hands out no number twice."""
     settled = Memory(started_at=NOON - timedelta(days=1), pools={BURST: PoolMemory(4, starts=Durations((240.0,)))})
 
     memory = remembered(settled, NOON, {BURST: 7, BASE: 2})
 
-    assert memory.started_at == NOON
+    assert memory.started_at == NOON - timedelta(days=1)
+    assert remembered(Memory(), NOON, {}).started_at == NOON
     assert memory.pools[BURST] == PoolMemory(7, starts=Durations((240.0,)))
     assert memory.pools[BASE].next_serial == 2
 

@@ -93,7 +93,7 @@ class FlavourTable(Table):
 
 
 class PoolScheduleTable(Table):
-    """`[[pool.schedule]]`: other bounds of the pool in a window that comes again."""
+    """`[[pool.schedule]]`: narrower bounds of the pool in a window that comes again."""
 
     start: Annotated[time, TimeOfDay()]
     end: Annotated[time, TimeOfDay()]

@@ -63,9 +63,13 @@ class Observer:
 
 
 def remembered(memory: Memory, started_at: datetime, serials: Mapping[PoolName, int]) -> Memory:
-    """The memory of this process: the start of its term, and no serial number that was ever given to a replica."""
+    """The memory that this process goes on with: no serial number in it was ever given to a replica.
+
+    A restart is invisible: looking began when the earlier process began, unless nothing is remembered. How long a
+    silence in between makes it begin anew is the decision core's to say (`decide/remember.py`).
+    """
     pools = dict(memory.pools)
     for name, serial in serials.items():
         known = pools.get(name, PoolMemory())
         pools[name] = replace(known, next_serial=max(known.next_serial, serial))
-    return replace(memory, started_at=started_at, pools=pools)
+    return replace(memory, started_at=memory.started_at or started_at, pools=pools)
