@@ -205,17 +205,23 @@ def timed(asks: Mapping[str, Callable[[], bytes]]) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in took.items()}
 
 
-def same(ours: Answer, theirs: Answer, query: Query) -> bool:
-    """The same series, times and values; of samples to the last bit, of means as close as float32 can be."""
+def difference(ours: Answer, theirs: Answer, query: Query) -> str:
+    """Where the answers differ in their series, times or values, in words; empty when they do not.
+
+    Samples have to be the same but for the last of 15 digits (VictoriaMetrics keeps decimals), means as close as
+    float32 can be.
+    """
     if ours.keys() != theirs.keys():
-        return False
+        return f"series {sorted(ours.keys() ^ theirs.keys())[:3]}"
     for name, (at, values) in ours.items():
-        ends = theirs[name][0] + (0.001 - query.step if query.step else 0.0)
+        ends, their = theirs[name][0] + (0.001 - query.step if query.step else 0.0), theirs[name][1]
         if len(at) != len(ends) or not np.allclose(at, ends, rtol=0, atol=5e-4):
-            return False
-        if not np.allclose(values, theirs[name][1], rtol=CLOSE if query.step else 0, atol=0):
-            return False
-    return True
+            return f"{name}: {len(at)} and {len(ends)} times"
+        off = np.abs(values - their) > (CLOSE if query.step else 1e-14) * np.abs(values)
+        if off.any():
+            place = int(np.flatnonzero(off)[0])
+            return f"{name}: {off.sum()} values, such as {values[place]!r} and {their[place]!r} at {at[place]}"
+    return ""
 
 
 def compare(tidegate: Tidegate, peers: Sequence[Peer], days: int, bounds: Bounds) -> None:
@@ -226,9 +232,8 @@ def compare(tidegate: Tidegate, peers: Sequence[Peer], days: int, bounds: Bounds
         asks |= {peer.name: lambda p=peer, q=query: ask_peer(p, q, until) for peer in peers}  # type: ignore[misc]
         ours = tidegate.read(asks[tidegate.name]())
         for peer in peers:
-            bounds.hold(
-                f"{query.name}: {peer.name} answers the same", kept=same(ours, matrix(asks[peer.name]()), query)
-            )
+            found = difference(ours, matrix(asks[peer.name]()), query)
+            bounds.hold(f"{query.name}: {peer.name} answers the same {found}".rstrip(), kept=not found)
         took = timed(asks)
         ratios = [f"{took[peer.name] / took[tidegate.name]:.1f}" for peer in peers]
         rows.append([query.name, *(f"{took[name]:.1f}" for name in asks), *ratios])

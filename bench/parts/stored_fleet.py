@@ -32,7 +32,7 @@ class StoredHost:
         with database.begin() as connection:
             layouts.write(connection, self.name, {layout: tuple(keys)}, first)
             found = SeriesBook(layouts).columns(connection, self.name, [layout], (first, first))
-            connection.exec_driver_sql("UPDATE series SET last_seen = 'infinity' WHERE host = %s", (name,))
+            connection.exec_driver_sql("UPDATE series SET last_seen = '2100-01-01' WHERE host = %s", (name,))
         self._columns: Columns = found[layout]
         self._before = np.full(len(self._columns.ids), np.nan)
 
