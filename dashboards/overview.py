@@ -9,11 +9,9 @@ GREEN, AMBER, RED = "green", "orange", "red"
 # `= ANY(ARRAY[...])` and not IN: it stays valid SQL when no pool is chosen.
 POOLS = "pool = ANY(ARRAY[$pool]::text[])"
 IN_RANGE = f"$__timeFilter(at) AND {POOLS}"
-# Ticks while they can be told apart on the screen, then five minutes, then hours: see docs/schema.md.
-RESOLUTION = (
-    "resolution = CASE WHEN $__interval_ms < 300000 THEN 0 WHEN $__interval_ms < 3600000 THEN 300 ELSE 3600 END"
-)
-USED = f"resolution = CASE WHEN $__interval_ms < 3600000 THEN 300 ELSE 3600 END AND $__timeFilter(bucket) AND {POOLS}"
+# Ticks for less than a day, then five minutes, and hours from about two weeks on: see docs/schema.md.
+RESOLUTION = "resolution = CASE WHEN $__interval_ms < 60000 THEN 0 WHEN $__interval_ms < 1200000 THEN 300 ELSE 3600 END"
+USED = f"resolution = CASE WHEN $__interval_ms < 1200000 THEN 300 ELSE 3600 END AND $__timeFilter(bucket) AND {POOLS}"
 FIGURES = f"FROM v_pool_history WHERE {RESOLUTION} AND {IN_RANGE}"
 
 

@@ -33,7 +33,7 @@ from tidegate.store.store import Store
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = sorted((ROOT / "dashboards" / "boards").glob("*.json"))
 POOL_SHAPES = [["base"], ["base", "burst"], ["it's"], []]
-INTERVALS = [timedelta(minutes=1), timedelta(minutes=5), timedelta(hours=1)]
+INTERVALS = [timedelta(seconds=15), timedelta(minutes=5), timedelta(hours=1)]
 """One for each resolution."""
 UNITS = {"none", "s", "percentunit"}
 
