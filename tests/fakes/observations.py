@@ -61,6 +61,7 @@ class Tenant:
     high: int = 4
     burst: int = 8
     start_s: float = 60.0
+    drain_s: float = 45.0
     carries: float = 4.0
     """Requests per second that a replica answers at its ease."""
     now: float = 1_700_000_000.0
@@ -79,7 +80,7 @@ class Tenant:
         """Time passes under so many requests per second."""
         self.now += seconds
         for found in self.replicas.values():
-            found[:] = [one for one in found if one["state"] != "draining" or self.now - one["since"] < 45]
+            found[:] = [one for one in found if one["state"] != "draining" or self.now - one["since"] < self.drain_s]
             for one in found:
                 if one["state"] == "starting" and self.now - one["since"] >= self.start_s:
                     one["state"], one["since"] = "ready", self.now

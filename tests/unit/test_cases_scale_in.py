@@ -104,15 +104,15 @@ def test_d6_a_replica_that_is_leaving_is_taken_back_before_another_is_started() 
 
 
 def test_d6_a_tenant_is_told_to_uncordon_before_it_starts() -> None:
-    story = Story()
+    story = Story(drain_s=120.0)
     story.run(14.0, 40)
     grown = story.size
     story.victims.clear()
     while not story.victims:
         story.tick(1.0)
     came_back = []
-    for _ in range(4):  # within the drain and a little beyond
-        made = story.tick(14.0)
+    for _ in range(7):  # within the drain
+        made = story.tick(24.0)
         came_back += [name for pool in made["pools"].values() for name in pool["uncordon"]]
     assert grown >= 4
     assert came_back

@@ -131,7 +131,12 @@ def test_a_signal_that_is_no_number_is_missing_and_said_and_ends_nothing(name: s
     assert PLAN.is_valid(said)
     assert any(f"pools.base.replicas[0].signals.{name}" in reason for reason in said["reasons"])
     with_null = answer(changed([*FIRST, "signals"], signals(**{name: None})))
-    assert said["pools"] == with_null["pools"]
+    assert without_words(said) == without_words(with_null)
+
+
+def without_words(said: JSON) -> JSON:
+    """What is to be done; the sentence tells the gap by its name."""
+    return {name: {**found, "reason": ""} for name, found in said["pools"].items()}
 
 
 def test_a_key_of_another_version_is_passed_over_and_said() -> None:
