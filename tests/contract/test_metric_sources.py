@@ -45,7 +45,7 @@ from tidegate.controller.head import Head
 from tidegate.controller.hostview import Freshness
 from tidegate.controller.intake import Intake
 from tidegate.controller.observer import Observer
-from tidegate.controller.ports import Histories
+from tidegate.controller.past_ports import Histories
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.wiring_source import MetricSource, metric_source

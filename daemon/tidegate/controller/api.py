@@ -9,7 +9,8 @@ from datetime import datetime
 from tidegate.controller.costs import Costs
 from tidegate.controller.endpoints import endpoints
 from tidegate.controller.intake import Intake
-from tidegate.controller.ports import Commands, Decisions, Histories, Replicas, Users
+from tidegate.controller.past_ports import Histories
+from tidegate.controller.ports import Commands, Decisions, Replicas, Users
 from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State

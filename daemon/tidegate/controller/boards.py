@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tidegate.controller.host_figures import engine_figures, gpu_figures
-from tidegate.controller.ports import Figures
+from tidegate.controller.past_ports import Figures
 from tidegate.controller.state import State
 
 RECORD_EVERY = timedelta(minutes=1)

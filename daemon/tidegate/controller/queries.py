@@ -8,7 +8,7 @@ from datetime import datetime
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
-from tidegate.controller.ports import Histories
+from tidegate.controller.past_ports import Histories
 from tidegate.model.history import History, Label, Limits, Metric, Question
 from tidegate.runtime.errors import Transient
 

@@ -11,7 +11,8 @@ from tidegate.controller.left_out import LeftOut
 from tidegate.controller.measured import Measured
 from tidegate.controller.measured_history import MeasuredHistory
 from tidegate.controller.measured_usage import MeasuredUsage
-from tidegate.controller.ports import Histories, Recent, Reports, Usage
+from tidegate.controller.past_ports import Histories
+from tidegate.controller.ports import Recent, Reports, Usage
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.expose.history_words import PastWords
