@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidegate import __version__
@@ -76,38 +76,84 @@ def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycl
         return
 
 
-def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -> Controller:
-    """Everything over the store, not yet running; raises Transient while the database is away."""
-    now, settings = clock.now(), current.settings
-    ensure_operator_token(settings.controller.state_dir, store.users, now)
-    leader.stand()
-    head = Head(_VIEWS_KEPT * settings.controller.view_window)
-    state = State(Overview(__version__, now), current, Counts())
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the rest is put together from."""
+
+    current: RunningConfig
+    store: Store
+    leader: Leader
+    clock: Clock
+    head: Head
+    state: State
+    source: MetricSource
+    roster: Roster
+    wishes: Wishes
+    loop: Loop
+    bell: Bell
+
+
+def _parts(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -> _Parts:
+    head = Head(_VIEWS_KEPT * current.settings.controller.view_window)
+    state = State(Overview(__version__, clock.now()), current, Counts())
     state.leadership = leader.view
     state.alerts = store.alerts.states()  # what fires goes on firing on the page until the alerts are judged again
     loop, bell = Loop(clock), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
     wishes = Wishes(store.replicas, bell.ring, lambda: leader.view().epoch)
     source = metric_source(current, store, state, head)
-    roster, views_of = Roster(store.hosts), EngineViews()
+    return _Parts(current, store, leader, clock, head, state, source, Roster(store.hosts), wishes, loop, bell)
+
+
+def _observing(parts: _Parts) -> tuple[Intake, Observer]:
+    """Those who take in what hosts report, and those who look at it."""
+    views_of, source = EngineViews(), parts.source
 
     def prepare(host: HostName, at: datetime) -> None:
-        views_of(host, head.of(host, at + AHEAD - current.settings.controller.view_window))
+        views_of(host, parts.head.of(host, at + AHEAD - parts.current.settings.controller.view_window))
 
-    intake = Intake(source.reports, roster, wishes, head, state, prepare)
-    follow = RecentPast(head, source.reports, intake.heard, leader.began_at)
+    intake = Intake(source.reports, parts.roster, parts.wishes, parts.head, parts.state, prepare)
     observer = Observer(
         source.recent,
-        roster,
-        store.replicas,
-        store.decisions,
-        follow,
-        leader.began_at,
-        store.commands,
+        parts.roster,
+        parts.store.replicas,
+        parts.store.decisions,
+        RecentPast(parts.head, source.reports, intake.heard, parts.leader.began_at),
+        parts.leader.began_at,
+        parts.store.commands,
         silent=source.silent,
         views_of=views_of,
     )
-    actor = Actor(store.replicas, wishes.changed)
+    return intake, observer
+
+
+def _api(parts: _Parts, intake: Intake, costs: Costs, ready: Callable[[], tuple[bool, str]]) -> Api:
+    store = parts.store
+    return Api(
+        parts.clock,
+        parts.current,
+        parts.state,
+        intake,
+        parts.roster,
+        store.users,
+        store.replicas,
+        store.decisions,
+        costs,
+        ready,
+        Queries(parts.source.histories),
+        store.commands,
+    )
+
+
+def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -> Controller:
+    """Everything over the store, not yet running; raises Transient while the database is away."""
+    settings = current.settings
+    ensure_operator_token(settings.controller.state_dir, store.users, clock.now())
+    leader.stand()
+    parts = _parts(current, store, leader, clock)
+    state, source, loop = parts.state, parts.source, parts.loop
+    intake, observer = _observing(parts)
+    actor = Actor(store.replicas, parts.wishes.changed)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
     costs = Costs(source.usage, store.replicas)
     longest = longest_silence(settings.controller.tick, clock)
@@ -117,29 +163,14 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
             return leader.standing_by()
         return readiness(loop.health().get(TICK), longest, leader.began_at(), clock.now())
 
-    api = Api(
-        clock,
-        current,
-        state,
-        intake,
-        roster,
-        store.users,
-        store.replicas,
-        store.decisions,
-        costs,
-        ready,
-        Queries(source.histories),
-        store.commands,
-    )
-    listen = settings.controller.listen
-    bills = bill_side(store.bills, current, clock)
-    app = build_app(api, ControllerPages(clock, ready), bell, bills.door)
-    server = HttpServer(app, listen.host, listen.port, "controller")
-    jobs = replace(_jobs(store, source, current, state, costs, clock), bills=bills.watch)
-
     def note_jobs() -> None:
         store.job_runs.note(state.jobs(), leader.name, clock.now())
 
+    listen, bills = settings.controller.listen, bill_side(store.bills, current, clock)
+    app = build_app(_api(parts, intake, costs, ready), ControllerPages(clock, ready), parts.bell, bills.door)
+    server = HttpServer(app, listen.host, listen.port, "controller")
+    jobs = replace(_jobs(store, source, current, state, costs, clock), bills=bills.watch)
+    wishes, roster, bell = parts.wishes, parts.roster, parts.bell
     return Controller(
         clock, current, state, leader, wishes, roster, tick, note_jobs, jobs, loop, server, end_polls=bell.close
     )
