@@ -70,7 +70,7 @@ class AzureReader(Cells):
         model = self.text(cells, self._pricing).casefold().replace(" ", "")
         return Charge(
             provider="azure",
-            account=self.account(cells, self._account),
+            account=self.account(cells, self._account, self._sub_account),
             billing_start=billing_start,
             billing_end=billing_end,
             start=start,
