@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from fakes.planner_story import Story
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,37 @@ def test_a_reason_reads_as_one_would_write_it() -> None:
 )
 def test_gaps_and_notes_are_chinese(text: str) -> None:
     assert english_left(chinese(text).replace(" and ", " ")) == []
+
+
+@pytest.mark.parametrize(
+    "because",
+    [
+        (
+            "chat carries 3.2 replicas' worth of load on 4 ready (1 silent: stale, no_traffic), up to 4.4 expected in 80 s, "
+            "and one carries 0.89 within the objective: 6 needed"
+        ),
+        "chat has no ready replica and 7 requests waiting at its gateway: 1 needed",
+        "chat is scheduled for 3",
+        "chat is to have 3 by an external program, 12 s ago",
+        "chat hears nothing from its external program",
+        "chat hears nothing from its external program and falls back to 2",
+    ],
+)
+def test_what_each_policy_saw_is_chinese(because: str) -> None:
+    assert english_left(sentence(because, "burst stays at 3", [])) == []
+
+
+def test_the_objectives_sentences_are_those_that_the_core_writes() -> None:
+    """Two looks at a service: with load, and with nothing ready but a queue at its gateway."""
+    story = Story()
+    story.run(3.0, 3)
+    story.run(14.0, 3)
+    story.tenant.replicas["base"].clear()
+    story.tenant.replicas["burst"].clear()
+    reasons = {pool["reason"] for made in story.plans for pool in made["pools"].values()}
+    assert [english_left(chinese(reason).replace("fleet", "").replace("base", "")) for reason in reasons] == [[]] * len(
+        reasons
+    )
 
 
 def test_errors_stay_as_they_were_said() -> None:

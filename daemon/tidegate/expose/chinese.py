@@ -38,6 +38,29 @@ _CLAUSES = [
         r"mean GPU utilisation of (?P<s>\S+) is (?P<x>\S+) on (?P<replicas>.+?), (?P<why>\w+ \d+%.*): (?P<n>.+) needed",
         "{s} 的平均 GPU 利用率为 {x}，{replicas}，{why}：需要 {n} 个",
     ),
+    (
+        (
+            r"(?P<s>.+?) carries (?P<x>\S+) replicas' worth of load on (?P<replicas>.+), up to (?P<y>\S+) expected in "
+            r"(?P<h>\S+) s, and one carries (?P<z>\S+) within the objective: (?P<n>\d+) needed"
+        ),
+        "{s} 的负载相当于 {x} 个副本，{replicas}，预计 {h} 秒内最高 {y}，目标内一个副本可承载 {z}：需要 {n} 个",
+    ),
+    (
+        r"(?P<s>.+?) has no ready replica and (?P<x>\S+) requests waiting at its gateway: (?P<n>\d+) needed",
+        "{s} 没有就绪副本，网关处有 {x} 个请求在等待：需要 {n} 个",
+    ),
+    (r"(?P<s>.+?) is scheduled for (?P<n>\d+)", "{s} 按时间表应有 {n} 个"),
+    (
+        r"(?P<s>.+?) is to have (?P<n>\d+) by an external program, (?P<x>\S+) s ago",
+        "{s} 由外部程序指定为 {n} 个（{x} 秒前）",
+    ),
+    (r"(?P<s>.+?) hears nothing from its external program", "{s} 没有收到外部程序的指定"),
+    (
+        r"(?P<s>.+?) hears nothing from its external program and falls back to (?P<n>\d+)",
+        "{s} 没有收到外部程序的指定，退回到 {n} 个",
+    ),
+    (r"(?P<n>\d+) ready", "{n} 个就绪"),
+    (r"(?P<n>\d+) ready \((?P<k>\d+) silent: (?P<gaps>.+)\)", "{n} 个就绪（{k} 个无数据：{gaps}）"),
     (r"(?P<n>\d+) ready replicas?", "{n} 个就绪副本"),
     (
         r"(?P<n>\d+) ready replicas? \((?P<k>\d+) silent: (?P<gaps>.+); taken as at target\)",
@@ -74,6 +97,24 @@ _CLAUSES = [
     (r"the last start failed", "上次启动失败"),
     (r"the last start failed: (?P<said>.+)", "上次启动失败：{said}"),
     (r"the mode lets nothing be done", "当前模式不执行任何操作"),
+    (r"the budget allows no more", "预算不允许更多"),
+    (r"no more at once", "单次变更已到上限"),
+    (r"the size has gone up and down often enough", "规模来回变动已够多"),
+    (r"the schedule's bounds", "时间表的边界"),
+    (r"bounds set by hand", "人工设定的边界"),
+    (r"paused by hand", "人工暂停"),
+    (r"one replica less would not meet the objective", "少一个副本将达不到目标"),
+    (
+        r"single requests miss the objective by themselves, more replicas would not mend it",
+        "单个请求本身就达不到目标，增加副本无济于事",
+    ),
+    (
+        r"requests wait although replicas have room, more replicas would not mend it",
+        "副本有余量而请求仍在等待，增加副本无济于事",
+    ),
+    (r"the ratio of prefill to decode", "预填充与解码的比例"),
+    (r"replicas that are paid or held for longer", "已付费或仍在最短持有期内的副本"),
+    (r"a preferred flavour is passed over", "首选规格暂不使用"),
     # why a figure is missing or incomplete
     (r"no replica serves", "没有副本在服务"),
     (r"(?P<k>\d+) of (?P<n>\d+) replicas missing \((?P<gaps>.+)\)", "{n} 个副本中 {k} 个缺失（{gaps}）"),
