@@ -74,7 +74,7 @@ def test_a_good_report_is_stored_acknowledged_and_answered_with_the_desired_stat
     assert found["acknowledged"] == [{"boot_id": "b", "first": 1, "last": 1}]
     assert found["desired"] == {"epoch": 0, "revision": 0, "replicas": []}
     assert server.stored() == 1
-    assert server.world.store.hosts.records[H1].last_seen == NOON
+    assert server.world.roster.all()[0].last_seen == NOON
     assert len(server.world.head) == 1
 
 

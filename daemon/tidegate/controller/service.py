@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from tidegate.runtime.serve import HttpServer, raise_file_limit
 
 _log = structlog.get_logger()
 
+_SWITCH_SECONDS = 0.001
+"""How long a thread may keep others from Python (usual: 5 ms): a large tick must not hold up reports."""
 _HUNG_SECONDS = 120.0
 """Real seconds that a tick may take before the watchdog takes it for one that never ends."""
 FLUSH_HOSTS_EVERY = timedelta(seconds=1)
@@ -75,6 +78,7 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         current.reload(clock.now())
 
     raise_file_limit()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     with ExitStack() as stack:
         # The lease has a loop of its own: real time, and no job that it could wait for.
         election = Loop(SystemClock())

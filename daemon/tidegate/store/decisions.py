@@ -25,6 +25,12 @@ from tidegate.store.schema import memory as kept_memory
 from tidegate.store.upsert import upsert
 
 _log = structlog.get_logger()
+_NEW_FIGURES = insert(pool_figure)
+_FIGURES = _NEW_FIGURES.on_conflict_do_update(
+    index_elements=["at", "pool"],
+    set_={column.name: _NEW_FIGURES.excluded[column.name] for column in pool_figure.c if not column.primary_key},
+)
+"""Row by row: one statement of hundreds of rows would be compiled anew for each number of pools."""
 
 
 class StoredDecisions:
@@ -33,6 +39,8 @@ class StoredDecisions:
     def __init__(self, database: Database, fence: Fence) -> None:
         self._database = database
         self._fence = fence
+        self._settled: tuple[int | None, Memory] = (None, Memory())
+        """The term and the memory that were settled last: in one term nobody else settles any."""
 
     def record(self, plan: Plan) -> Sequence[int]:
         """Write decisions and actions as one transaction; returns the actions' ids in the plan's order.
@@ -61,10 +69,14 @@ class StoredDecisions:
                 )
             connection.execute(upsert(kept_memory, [{"one": True, "memory": memory_json(memory)}]))
             if figures:
-                connection.execute(upsert(pool_figure, [asdict(item) for item in figures]))
+                connection.execute(_FIGURES, [asdict(item) for item in figures])
+        self._settled = (self._fence.epoch(), memory)
 
     def memory(self) -> Memory:
         """What was settled last; an empty Memory at first, or when another version wrote it."""
+        epoch, settled = self._settled
+        if epoch is not None and epoch == self._fence.epoch():
+            return settled
         with self._database.begin() as connection:
             data = connection.execute(select(kept_memory.c.memory)).scalar_one_or_none()
         if data is None:

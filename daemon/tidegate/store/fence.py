@@ -33,9 +33,14 @@ class Fence:
         finally:
             self._thread.epoch = before
 
+    def epoch(self) -> int | None:
+        """The term that this thread works under; None outside of any."""
+        found: int | None = getattr(self._thread, "epoch", None)
+        return found
+
     def check(self, connection: Connection) -> None:
         """Raise Transient unless this thread works under the term that runs."""
-        epoch = getattr(self._thread, "epoch", None)
+        epoch = self.epoch()
         if epoch is None:
             raise Transient("this controller does not lead: nothing is changed")
         # KEY SHARE: beside a renewal, which changes no key, and against a takeover, which locks the row for update.

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Row, literal_column, or_, select, text, update
-from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy import Boolean, ColumnElement, Row, literal_column, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.reading import HostName
-from tidegate.store.binary import text_array
+from tidegate.store.binary import number_array, text_array
 from tidegate.store.database import Database
-from tidegate.store.schema import account, engine, host
-from tidegate.wire import HostRecord, HostState
+from tidegate.store.schema import account, host
+from tidegate.wire import EngineStatus, HostRecord, HostState
 
 _IS_NEW: ColumnElement[bool] = literal_column("xmax = 0", Boolean).label("is_new")
 """True for a row that an upsert inserted, false for one that it found: xmax marks a row version that was locked."""
-_COARSE = timedelta(hours=1)
 _SEEN = text(
     "UPDATE host h SET last_seen = s.at, state = CAST(s.state AS jsonb) FROM unnest(CAST(:names AS text[]), "
     "CAST(:moments AS timestamptz[]), CAST(:states AS text[])) AS s (name, at, state) "
     "WHERE h.name = s.name AND (h.last_seen IS NULL OR h.last_seen <= s.at) RETURNING h.name"
 )
+
+_ENGINES = text(
+    "INSERT INTO engine AS e (host, name, pool, service, model, kind, url, gpus, replica, first_seen, last_seen) "
+    "SELECT host, name, pool, service, model, kind, url, gpus, replica, at, at FROM unnest(CAST(:host AS text[]), "
+    "CAST(:name AS text[]), CAST(:pool AS text[]), CAST(:service AS text[]), CAST(:model AS text[]), "
+    "CAST(:kind AS text[]), CAST(:url AS text[]), CAST(:gpus AS int[]), CAST(:replica_id AS text[]), "
+    "CAST(:at AS timestamptz[])) AS n (host, name, pool, service, model, kind, url, gpus, replica, at) "
+    "ON CONFLICT (host, name) DO UPDATE SET pool = excluded.pool, service = excluded.service, model = excluded.model, "
+    "kind = excluded.kind, url = excluded.url, gpus = excluded.gpus, replica = excluded.replica, "
+    "last_seen = excluded.last_seen WHERE (e.pool, e.service, e.model, e.kind, e.url, e.gpus, e.replica) IS DISTINCT "
+    "FROM (excluded.pool, excluded.service, excluded.model, excluded.kind, excluded.url, excluded.gpus, "
+    "excluded.replica) OR e.last_seen < excluded.last_seen - interval '1 hour'"
+)
+"""One that says what it said before is not written again, but for a note each hour that it is still there."""
 
 
 class StoredHosts:
@@ -71,7 +84,7 @@ class StoredHosts:
             taken = set(connection.execute(_SEEN, columns).scalars())
             engines = [row for one in told if one.name in taken for row in _engines(one)]
             if engines:
-                connection.execute(_engines_kept(engines))
+                connection.execute(_ENGINES, _columns(engines))
 
     def listing(self) -> Sequence[HostRecord]:
         """Every host by name, without its state."""
@@ -98,36 +111,23 @@ def _record(row: Row[Any]) -> HostRecord:
     return HostRecord(HostName(row.name), row.last_seen, state, row.revoked_at is not None)
 
 
-def _engines(told: HostRecord) -> Iterator[dict[str, Any]]:
+def _engines(told: HostRecord) -> Iterator[tuple[HostName, EngineStatus, datetime | None]]:
     """An engine keeps the pool that it last named: one that is starting again may not know it yet."""
-    rows = {
-        item.name: {
-            "host": told.name,
-            "name": item.name,
-            "pool": item.pool,
-            "service": item.service,
-            "model": item.model,
-            "kind": item.kind,
-            "url": item.url,
-            "gpus": item.gpus,
-            "replica": item.replica_id,
-            "first_seen": told.last_seen,
-            "last_seen": told.last_seen,
-        }
-        for item in (told.state.engines if told.state else ())
-        if item.pool
+    named = {item.name: item for item in (told.state.engines if told.state else ()) if item.pool}
+    return ((told.name, named[key], told.last_seen) for key in sorted(named))
+
+
+def _columns(rows: Sequence[tuple[HostName, EngineStatus, datetime | None]]) -> dict[str, Any]:
+    words = {
+        name: text_array([getattr(item, name) for _, item, _ in rows])
+        for name in ("name", "pool", "service", "model", "kind", "url", "replica_id")
     }
-    return (rows[key] for key in sorted(rows))
-
-
-def _engines_kept(rows: Sequence[dict[str, Any]]) -> Insert:
-    """One that says what it said before is not written again, but for a note now and then that it is still there."""
-    new = insert(engine).values(rows)
-    told = ("pool", "service", "model", "kind", "url", "gpus", "replica")
-    other = or_(*(engine.c[name] != new.excluded[name] for name in told))
-    coarse = engine.c.last_seen < new.excluded.last_seen - _COARSE
-    changing = {name: new.excluded[name] for name in (*told, "last_seen")}
-    return new.on_conflict_do_update(index_elements=["host", "name"], set_=changing, where=or_(other, coarse))
+    return {
+        **words,
+        "host": text_array([host for host, _, _ in rows]),
+        "gpus": number_array(item.gpus for _, item, _ in rows),
+        "at": [at for _, _, at in rows],
+    }
 
 
 class StoredUsers:
