@@ -99,8 +99,8 @@ def test_gaps_and_notes_are_chinese(text: str) -> None:
     "because",
     [
         (
-            "chat carries 3.2 replicas' worth of load on 4 ready (1 silent: stale, no_traffic), up to 4.4 expected in 80"
-            " s, and one carries 0.89 within the objective: 6 needed"
+            "chat carries 3.2 replicas' worth of load on 4 ready (1 silent: stale, no_traffic), up to 4.4 expected in"
+            " 80 s, and one carries 0.89 within the objective: 6 needed"
         ),
         "chat has no ready replica and 7 requests waiting at its gateway: 1 needed",
         "chat is scheduled for 3",
