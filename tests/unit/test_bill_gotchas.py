@@ -36,7 +36,20 @@ TWO = focus(focus_row("1.10"), focus_row("2.20"))
         TWO.rstrip("\n").encode(),
         ("Exported by the console\n\n" + TWO).encode(),
     ],
-    ids=["bom", "utf16", "utf16le", "crlf", "cr", "blank-lines", "semicolon", "tab", "sep-line", "gzip", "no-end", "title"],
+    ids=[
+        "bom",
+        "utf16",
+        "utf16le",
+        "crlf",
+        "cr",
+        "blank-lines",
+        "semicolon",
+        "tab",
+        "sep-line",
+        "gzip",
+        "no-end",
+        "title",
+    ],
 )
 def test_however_it_is_written_the_sum_is_the_same(tmp_path: Path, data: bytes) -> None:
     found = read_bytes(tmp_path, data)
@@ -266,3 +279,9 @@ def test_parquet_decimals_are_exact_and_doubles_are_said(tmp_path: Path) -> None
     assert found.billed == Decimal("0.3000000000000000001")
     assert found.total.effective == Decimal("0.1") + Decimal("8e-10")
     assert any("binary doubles" in text for text in found.read.warnings)
+
+
+def test_a_list_price_that_cannot_be_read_costs_no_row(tmp_path: Path) -> None:
+    found = read_text(tmp_path, f"{FOCUS},ListCost\n{focus_row('5')},shifted\n")
+    assert (found.billed, found.charge.list_cost) == (5, None)
+    assert any("ListCost cannot be read" in text for text in found.read.warnings)

@@ -88,8 +88,8 @@ class AzureReader(Cells):
             region=self.text(cells, self._region),
             zone=self.text(cells, self._zone),
             sub_account=self.text(cells, self._sub_account),
-            list_cost=self.number(cells, self._list),
-            consumed_quantity=self.number(cells, self._quantity),
+            list_cost=self.measure(cells, self._list),
+            consumed_quantity=self.measure(cells, self._quantity),
             consumed_unit=self.text(cells, self._unit),
             pricing_category=PRICING.get(model, model),
             frequency={"usagebased": "usage-based", "onetime": "one-time"}.get(

@@ -116,6 +116,14 @@ class Cells:
         except NumberError as error:
             raise RowError(f"{self._named(place)}: {error}") from None
 
+    def measure(self, cells: Sequence[str], place: int) -> Decimal | None:
+        """A number that is no money of the bill: one that cannot be read is left out and noted, the row stays."""
+        try:
+            return self.number(cells, place)
+        except RowError:
+            self.note(f"{self._named(place)} cannot be read and is left out")
+            return None
+
     def amount(self, cells: Sequence[str], place: int) -> Decimal:
         """An amount that must be there."""
         found = self.number(cells, place)

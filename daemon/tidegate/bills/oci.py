@@ -59,7 +59,7 @@ class OciReader(Cells):
             region=self.text(cells, self._region),
             zone=self.text(cells, self._zone),
             sub_account=self.text(cells, self._compartment),
-            consumed_quantity=self.number(cells, self._quantity),
+            consumed_quantity=self.measure(cells, self._quantity),
             consumed_unit=self.text(cells, self._unit),
             pricing_category="standard",
             frequency="usage-based",
