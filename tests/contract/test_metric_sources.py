@@ -31,6 +31,7 @@ from fakes.source_story import (
     STEP,
     WORSE_FROM,
     looks,
+    reported,
     samples,
     states,
 )
@@ -128,9 +129,9 @@ def fleet(kind: Source, dsn: str, prometheus: LoadedPrometheus) -> Iterator[Flee
     state, head = State(Overview("1.0", BEGIN), current, Counts()), Head(timedelta(minutes=2))
     source = metric_source(current, store, state, head)
     intake = Intake(source.reports, store.hosts, store.replicas, head, state)
-    for host, said in states().items():
+    for host in states():
         store.hosts.enroll(host, f"token of {host}", BEGIN)
-        intake.take(host, batch(host, looks(host), said, sent_at=NOW), ManualClock(NOW))
+        intake.take(host, reported(host), ManualClock(NOW))
     observer = Observer(
         recent=source.recent,
         hosts=store.hosts,

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
-from fakes.controller_world import BASE, BURST, host_state, own_engine, survey
+from fakes.controller_world import BASE, BURST, batch, host_state, own_engine, survey
 from fakes.scrapes import scraped
 
 from tidegate.model.figures import figures
@@ -31,7 +32,7 @@ from tidegate.model.reading import (
 from tidegate.model.scrape import SampleSeries
 from tidegate.model.snapshot import AgentSnapshot, EngineLabels
 from tidegate.model.window import EngineWindow, engine_window
-from tidegate.wire import HostState
+from tidegate.wire import Batch, HostState
 
 NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 BEGIN = NOON - timedelta(minutes=80)
@@ -46,11 +47,18 @@ PROMPT, GENERATED, LOOKED_UP = 1000.0, 100.0, 1000.0
 """Of each engine in each step."""
 
 
+@cache
 def looks(host: HostName, until: datetime = NOON) -> Sequence[HostReading]:
     """What the host's agent saw."""
     end = SILENT_FROM if host == G3 else until
     steps = range((end - BEGIN) // STEP + 1)
     return [look_at(host, BEGIN + STEP * step) for step in steps]
+
+
+@cache
+def reported(host: HostName) -> Batch:
+    """All of it in one batch of the host's agent, sent at the end."""
+    return batch(host, looks(host), states()[host], sent_at=NOON)
 
 
 def states() -> Mapping[HostName, HostState]:
