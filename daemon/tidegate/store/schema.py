@@ -55,7 +55,7 @@ report = Table(
     Index(None, "host", "at"),
     postgresql_partition_by="RANGE (at)",
 )
-"""One row a report, in daily partitions `report_YYYYMMDD` (store/partitions.py)."""
+"""One row a report, in parts of two hours (store/partitions.py)."""
 
 dirty_bucket = Table(
     "dirty_bucket",
