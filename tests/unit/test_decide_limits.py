@@ -25,7 +25,7 @@ from fakes.world import (
 from tidegate.decide.plan import plan
 from tidegate.model.decision import ActionKind, Limit
 from tidegate.model.fleet import Fleet, PoolView, ReplicaState
-from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
+from tidegate.model.memory import BackOff, Memory, PoolMemory, ServiceMemory
 from tidegate.model.policy import Mode
 
 SEEN = Memory(started_at=LONG_AGO)
@@ -132,13 +132,13 @@ def test_a_clock_set_back_cannot_pin_a_cooldown_or_a_pause() -> None:
     """F4: times in the future are taken as now."""
     future = NOON + timedelta(days=30)
     chat = ServiceMemory(wishes=((future, 9),), last_out=future, last_in=future)
-    memory = Memory(future, {CHAT: chat}, {BASE: PoolMemory(1, future, failures=1)})
+    memory = Memory(future, None, {CHAT: chat}, {BASE: PoolMemory(1, back_offs={"default": BackOff(future, 1)})})
     world = World(policy(), replica("base-1"), replica("base-2"))
     world.memory = memory
 
     world.tick(load=1)
     assert world.memory.started_at == world.now
-    assert world.memory.pools[BASE].failed_until == world.now + timedelta(seconds=30)
+    assert world.memory.pools[BASE].back_offs["default"].until == world.now + timedelta(seconds=30)
     world.run(load=1, ticks=21)
 
     assert world.count(ReplicaState.READY) == 1

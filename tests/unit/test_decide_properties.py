@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from random import Random
 
 from fakes.world import BASE, BURST, CHAT, LONG_AGO, NOON, World, applied, fleet, policy, pool, replica, threshold
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tidegate.decide.capacity import STEPS
+from tidegate.decide.forecast import CELLS
 from tidegate.decide.plan import plan
 from tidegate.model.decision import ActionKind, Plan
 from tidegate.model.fleet import (
@@ -23,7 +25,7 @@ from tidegate.model.fleet import (
     Value,
     Want,
 )
-from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
+from tidegate.model.memory import BackOff, Capacity, Forecast, Guess, Memory, PoolMemory, ServiceMemory
 from tidegate.model.policy import FleetPolicy, Mode, PolicyName, ServicePolicy, TargetPolicy
 from tidegate.model.reading import Gap, Missing
 
@@ -72,15 +74,68 @@ def policies(draw: st.DrawFn) -> FleetPolicy:
     return policy(*pools, service=draw(services), silent_share=draw(st.floats(0, 1)))
 
 
+seeds = st.integers(0, 2**32).map(Random)
+"""What was learned is many numbers: drawn from a seed, for hypothesis is slow at drawing them one by one."""
+
+
+def _capacity(random: Random) -> Capacity:
+    def some(count: int) -> tuple[float, ...]:
+        return tuple(random.choice((0.0, 1.0, 1e4)) * random.random() for _ in range(count))
+
+    bins = tuple((seen, seen * random.random()) for seen in some(STEPS))
+    known = random.random() < 0.8
+    return Capacity(
+        sums=some(9) if known else (),
+        unit=(random.uniform(1e-6, 1e-2), random.uniform(1e-6, 1e-2)) if known else (),
+        bins=bins if random.random() < 0.8 else (),
+        waits=(random.random() * 100, random.random() * 100),
+        alone=(random.random() * 100, random.random() * 100),
+        told=random.random() * 100,
+        work=random.random() * 100,
+        requests=random.random() * 1000,
+    )
+
+
+def _forecast(random: Random) -> Forecast:
+    def moment() -> datetime:
+        return NOON + timedelta(seconds=random.uniform(-7200, 7200))
+
+    def level() -> float:
+        return random.choice((0.0, 1.0, 100.0)) * random.random()
+
+    return Forecast(
+        since=random.choice((None, moment())),
+        at=random.choice((None, moment())),
+        brisk=level(),
+        fast=level(),
+        slow=level(),
+        mean=level(),
+        peak=level(),
+        guesses=tuple(Guess(moment(), level(), level(), level(), level()) for _ in range(random.randrange(3))),
+        trends=(random.uniform(-100, 100), random.random() * 100),
+        began=random.choice((None, moment())),
+        blocks=tuple(tuple(random.random() for _ in range(CELLS)) for _ in range(random.randrange(4))),
+    )
+
+
+capacities, forecasts = seeds.map(_capacity), seeds.map(_forecast)
+back_offs = st.dictionaries(st.just("default"), st.builds(BackOff, moments, st.integers(0, 99)))
 memories = st.builds(
     Memory,
     maybe_moments,
+    maybe_moments,
     st.builds(
-        ServiceMemory, st.lists(st.tuples(moments, st.integers(0, 12)), max_size=5).map(tuple), maybe_moments,
+        ServiceMemory,
+        st.lists(st.tuples(moments, st.integers(0, 12)), max_size=5).map(tuple),
         maybe_moments,
+        maybe_moments,
+        flaps=st.lists(moments, max_size=4).map(lambda found: tuple(sorted(found))),
+        first=st.none() | st.tuples(moments, st.integers(0, 12)),
+        capacity=capacities,
+        forecast=forecasts,
     ).map(lambda chat: {CHAT: chat}),
-    st.builds(PoolMemory, st.integers(1, 99), maybe_moments, st.integers(0, 99)).map(lambda one: {BASE: one}),
-)  # fmt: skip
+    st.builds(PoolMemory, st.integers(1, 99), back_offs=back_offs).map(lambda one: {BASE: one}),
+)
 places = st.fixed_dictionaries({BASE: st.integers(0, 6), BURST: st.integers(0, 6)})
 
 
@@ -134,7 +189,8 @@ def test_without_data_nothing_is_taken_away_but_what_is_above_max(
 
 @given(replicas(quiet), policies(), memories)
 def test_zero_load_never_scales_out(found: list[Replica], made: FleetPolicy, memory: Memory) -> None:
-    """What is added only fills a pool's min, or stands in for what was above another pool's max."""
+    """What is added only fills a pool's min, or stands in for what was above another pool's max, or is scheduled."""
+    assume(made.services[CHAT].policy is not PolicyName.SCHEDULE)
     result = plan(fleet(*found), made, memory, NOON)
 
     current = sum(one.current for one in result.decisions)
@@ -166,13 +222,16 @@ def test_more_load_never_means_fewer_replicas(
 
 def _busy(pair: tuple[float, float], scale: int, more: int) -> dict[SignalName, Signal]:
     value = Value((pair[0] + more * pair[1]) / scale)
-    return {SignalName.RUNNING: value, SignalName.WAITING: value, SignalName.GPU_UTILIZATION: value}
+    loads = (SignalName.RUNNING, SignalName.WAITING, SignalName.GPU_UTILIZATION, SignalName.KV_CACHE_USAGE)
+    tokens = Value(value.value * 100)
+    rates = (SignalName.PROMPT_TOKENS, SignalName.GENERATION_TOKENS, SignalName.REQUEST_RATE)
+    return {**dict.fromkeys(loads, value), **dict.fromkeys(rates, tokens)}
 
 
 @settings(max_examples=40, deadline=None)
 @given(loads, st.integers(1, 9), st.sampled_from([30, 240, 420]), st.floats(0.5, 64))
 def test_a_constant_load_gives_at_most_one_change(load: float, at_first: int, start: int, per: float) -> None:
-    chat = ServicePolicy(CHAT, target=TargetPolicy(in_flight_per_replica=per))
+    chat = ServicePolicy(CHAT, policy=PolicyName.TARGET, target=TargetPolicy(in_flight_per_replica=per))
     ready = [replica(f"{BASE if number <= 4 else BURST}-{number}") for number in range(1, at_first + 1)]
     world = World(policy(service=chat), *ready, start=start)
 
@@ -229,10 +288,10 @@ def test_nothing_remembered_lies_in_the_future(
     kept = plan(fleet(*found), made, memory, now).memory
 
     chat = kept.services[CHAT]
-    times = [kept.started_at, chat.last_out, chat.last_in, *(at for at, _ in chat.wishes)]
+    times = [kept.started_at, kept.at, chat.last_out, chat.last_in, *(at for at, _ in chat.wishes), *chat.flaps]
     assert all(at <= now for at in times if at is not None)
-    pauses = [one.failed_until for one in kept.pools.values() if one.failed_until is not None]
-    assert all(until <= now + timedelta(minutes=10) for until in pauses)
+    pauses = [held.until for one in kept.pools.values() for held in one.back_offs.values()]
+    assert all(until <= now + timedelta(hours=1) for until in pauses)
 
 
 @given(st.lists(loads, min_size=1, max_size=6), st.lists(st.integers(0, 400), max_size=8))

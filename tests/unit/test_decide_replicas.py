@@ -22,8 +22,8 @@ from fakes.world import (
 
 from tidegate.decide.plan import plan
 from tidegate.model.decision import Limit
-from tidegate.model.fleet import ReplicaState, Want
-from tidegate.model.memory import Memory, PoolMemory
+from tidegate.model.fleet import FailureClass, ReplicaState, Want
+from tidegate.model.memory import BackOff, Memory, PoolMemory
 from tidegate.model.policy import Flavour
 
 SEEN = Memory(started_at=LONG_AGO)
@@ -32,7 +32,7 @@ SEEN = Memory(started_at=LONG_AGO)
 def test_a_start_that_misses_its_deadline_is_undone_and_its_pool_left_alone() -> None:
     """C4, E5, E8: the other pool takes over in the same tick; pauses double to ten minutes."""
     flavour = Flavour(start_deadline=timedelta(seconds=60))
-    world = World(policy(pool(BASE, 1, 2, flavour=flavour), pool(BURST, 0, 2)), replica("base-1"), start=1e9)
+    world = World(policy(pool(BASE, 1, 2, flavours=(flavour,)), pool(BURST, 0, 2)), replica("base-1"), start=1e9)
     world.stuck = True
 
     assert kinds(world.tick(load=30)) == ["start base-2"]
@@ -42,9 +42,16 @@ def test_a_start_that_misses_its_deadline_is_undone_and_its_pool_left_alone() ->
     assert made.actions[0].reason == "still requested 60 s after it was requested"
     assert Limit.START_FAILED in decision(made, BASE).limits
     assert decision(made, BASE).may_change_at == world.now + timedelta(seconds=30)
-    assert world.memory.pools[BASE] == PoolMemory(
-        3, world.now + timedelta(seconds=30), 1, ("base-2",), "base-2 still requested 60 s after it was requested"
-    )
+    learned = world.memory.pools[BASE]
+    assert (learned.next_serial, learned.counted) == (3, ("base-2",))
+    assert learned.back_offs == {
+        "default": BackOff(
+            world.now + timedelta(seconds=30),
+            1,
+            FailureClass.TIME_OUT,
+            "base-2 still requested 60 s after it was requested",
+        )
+    }
 
     assert world.tick(load=47).actions[0].replica == "burst-2"  # still paused
     assert kinds(world.tick(load=64)) == ["start base-3"]  # the pause is over
@@ -53,19 +60,18 @@ def test_a_start_that_misses_its_deadline_is_undone_and_its_pool_left_alone() ->
 
 def test_pauses_double_to_ten_minutes_and_a_good_start_ends_them() -> None:
     flavour = Flavour(start_deadline=timedelta(seconds=15))
-    world = World(policy(pool(BASE, 1, 1, flavour=flavour)), start=1e9)
+    world = World(policy(pool(BASE, 1, 1, flavours=(flavour,))), start=1e9)
     pauses: list[float] = []
     while len(pauses) < 7:
         world.tick(load=0)
-        memory = world.memory.pools[BASE]
-        if memory.failures > len(pauses):
-            assert memory.failed_until is not None
-            pauses.append((memory.failed_until - world.now).total_seconds())
+        held = world.memory.pools[BASE].back_offs.get("default")
+        if held is not None and held.failures > len(pauses):
+            pauses.append((held.until - world.now).total_seconds())
     assert pauses == [30, 60, 120, 240, 480, 600, 600]
 
     world.start = timedelta(seconds=1)
     world.run(load=0, ticks=50)
-    assert world.memory.pools[BASE] == replace(world.memory.pools[BASE], failures=0, failed_until=None)
+    assert world.memory.pools[BASE].back_offs == {}
     assert world.count(ReplicaState.READY) == 1
 
 
@@ -79,10 +85,10 @@ def test_replicas_lost_together_are_one_failure_and_each_is_counted_once() -> No
 
     assert kinds(first) == ["give_up base-1", "give_up base-2", "start burst-1"]
     assert first.actions[0].reason == "failed"
-    assert first.memory.pools[BASE].failures == 1
-    assert later.memory.pools[BASE] == first.memory.pools[BASE]
-    assert again.memory.pools[BASE].failures == 1
-    assert again.memory.pools[BASE].failed_until == NOON + timedelta(seconds=50)
+    assert first.memory.pools[BASE].back_offs["default"].failures == 1
+    assert later.memory.pools[BASE].back_offs == first.memory.pools[BASE].back_offs
+    held = again.memory.pools[BASE].back_offs["default"]
+    assert (held.failures, held.until) == (1, NOON + timedelta(seconds=50))
 
 
 def test_what_the_host_said_of_a_failed_start_is_told_until_one_succeeds() -> None:
@@ -95,7 +101,7 @@ def test_what_the_host_said_of_a_failed_start_is_told_until_one_succeeds() -> No
 
     why = "failed: template 'vllm': cannot run '/no/such': No such file or directory, mend its `command`"
     assert first.actions[0].reason == why
-    assert f"the last start failed: base-1 {why}, until 12:00:30 UTC" in decision(later, BASE).reason
+    assert f"the last start failed: base-1 {why}, until 12:02:00 UTC" in decision(later, BASE).reason
 
 
 def test_a_start_that_missed_its_deadline_says_what_it_was_waiting_for() -> None:
@@ -118,7 +124,7 @@ def test_a_replica_told_to_stop_is_not_given_up_twice_nor_counted() -> None:
     made = plan(fleet(replica("base-1", in_flight=1), told), policy(), SEEN, NOON)
 
     assert made.actions == ()
-    assert made.memory.pools[BASE].failures == 0
+    assert made.memory.pools[BASE].back_offs == {}
 
 
 def test_returning_demand_takes_back_a_leaving_replica_before_it_starts_one() -> None:
@@ -202,7 +208,7 @@ def test_engines_of_the_operator_are_supply_and_are_never_stopped() -> None:
     assert Limit.UNMANAGED in decision(made, BASE).limits
     lost = plan(fleet(own[0], replica("h1/x", ReplicaState.FAILED, managed=False, pool=BASE)), policy(), SEEN, NOON)
     assert lost.actions == ()
-    assert lost.memory.pools[BASE].failures == 0
+    assert lost.memory.pools[BASE].back_offs == {}
 
 
 def test_with_burst_unmanaged_the_base_shrinks() -> None:

@@ -83,6 +83,12 @@ class Flow:
         return self.queued + sum(sample.waiting for sample in self.samples if not sample.stuck)
 
     @property
+    def busy(self) -> bool:
+        """Anything runs, waits or comes."""
+        moving = any(sample.running + sample.prompt + sample.answer > 0 for sample in self.samples)
+        return moving or self.waiting > 0 or (self.arrivals or 0.0) > 0
+
+    @property
     def stuck(self) -> bool:
         """Requests wait in replicas that do nothing, and nowhere else."""
         return self.waiting <= 0 and any(sample.stuck for sample in self.samples)

@@ -33,7 +33,7 @@ _SMALL = 0.5
 """Errors are relative to the mean load, or to half a replica where that is less."""
 _GAP = timedelta(seconds=180)
 """After so long without data the level starts anew."""
-_CELLS = 44
+CELLS = 44
 _ZERO = 12
 _PRIOR_ERRORS = 0.12
 """Before anything is known errors are taken as normal around nothing with this relative spread,"""
@@ -47,10 +47,10 @@ def _error_at(cell: float) -> float:
 
 
 def _cell_of(error: float) -> int:
-    return min(_CELLS - 1, max(0, round(6.0 * math.asinh(error / 0.2)) + _ZERO))
+    return min(CELLS - 1, max(0, round(6.0 * math.asinh(error / 0.2)) + _ZERO))
 
 
-_ERRORS = tuple(map(_error_at, range(_CELLS)))
+_ERRORS = tuple(map(_error_at, range(CELLS)))
 _NEGLIGIBLE = 1e-5
 
 
@@ -125,7 +125,7 @@ def observed(forecast: Forecast, load: float, horizon: float, now: datetime) -> 
 def _marked(seen: Forecast, cell: int, weight: float, length: float, now: datetime) -> Forecast:
     blocks, began = seen.blocks, seen.began
     if began is None or not blocks or (now - began).total_seconds() >= length:
-        blocks, began = (*blocks, (0.0,) * _CELLS)[-_BLOCKS:], now
+        blocks, began = (*blocks, (0.0,) * CELLS)[-_BLOCKS:], now
     last = list(blocks[-1])
     last[cell] += weight
     return replace(seen, blocks=(*blocks[:-1], tuple(last)), began=min(began, now))
@@ -134,7 +134,7 @@ def _marked(seen: Forecast, cell: int, weight: float, length: float, now: dateti
 def _typical(blocks: Sequence[Sequence[float]]) -> list[float]:
     """The errors of all stretches, the worst bounded by the second worst: what came once is no pattern."""
     if len(blocks) < 2:
-        return list(blocks[0]) if blocks else [0.0] * _CELLS
+        return list(blocks[0]) if blocks else [0.0] * CELLS
     surprises = [_surprise(block) for block in blocks]
     *_, second, worst = sorted(surprises)
     part = min(1.0, _TWICE * second / worst) if worst > 0 else 1.0

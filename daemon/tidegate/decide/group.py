@@ -205,7 +205,7 @@ def learning_floor(seen: Seen) -> int:
         return 0
     at, size = seen.memory.first
     age = (seen.now - at).total_seconds()
-    return math.ceil(size * min(1.0, max(0.0, (_KNOWN_S - age) / (_KNOWN_S - _NEW_S))))
+    return min(seen.count, math.ceil(size * min(1.0, max(0.0, (_KNOWN_S - age) / (_KNOWN_S - _NEW_S)))))
 
 
 def _taught(seen: Seen, memory: ServiceMemory, flow: Flow, seconds: float) -> ServiceMemory:

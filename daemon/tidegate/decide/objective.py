@@ -27,6 +27,8 @@ _AT_MOST, _AT_LEAST = 2.5, 0.3
 _LIGHT = 0.1
 _LIKELY = 0.95
 _KNEE = 0.02
+_TARGET = 0.85
+"""What silent replicas are taken to carry, as a part of what they could: groups are seldom planned fuller."""
 _NOW = 2.0
 _NOTHING = 0.01
 _LITTLE = 0.3
@@ -56,7 +58,7 @@ class Pressure:
 def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
     """What the group carries now, with what waits before it and what the gateway says is coming."""
     capacity = memory.capacity
-    stick, most = yardstick(capacity), curve(capacity, slo).limit(_KNEE)
+    stick, target = yardstick(capacity), _TARGET * curve(capacity, slo).limit(_KNEE)
     known = sum(stick.load(sample) for sample in flow.samples) if stick else 0.0
     each = known / len(flow.samples) if flow.samples else 0.0
     per_request = _per_request(capacity)
@@ -67,7 +69,7 @@ def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
         load=_offered(known + flow.silent * each, arriving, flow),
         known=_offered(known, arriving, flow),
         queue=min(_MOST, queue),
-        silent_extra=flow.silent * max(0.0, most - each),
+        silent_extra=flow.silent * max(0.0, target - each),
         kv=kv * (1 + flow.silent / len(flow.samples)) if flow.samples else 0.0,
     )
 
@@ -118,6 +120,8 @@ def demand_by_objective(setting: Setting, flow: Flow, memory: ServiceMemory) -> 
         wish = max(wish, 1)
     if flow.blind or not capacity.unit:
         wish = max(wish, supply)
+    if not flow.busy:  # what was learned may keep a size, it takes a request to ask for more
+        wish = min(wish, max(supply, 1))
     now_needs = _enough([(1.0, pressure.load + pressure.silent_extra)], misses, _NOW * allowed)
     because = (
         f"{setting.key} carries {pressure.load:.1f} replicas' worth of load on {_ready(flow)}, up to "
@@ -140,8 +144,7 @@ def from_nothing(key: ServiceName, supply: int, flow: Flow, memory: ServiceMemor
 
 def _at_rest(flow: Flow, outlook: Outlook) -> bool:
     """Nothing runs, waits or comes, has not for a while, and no bursts are known that would come back."""
-    busy = flow.waiting > 0 or (flow.arrivals or 0.0) > 0 or any(sample.running > 0 for sample in flow.samples)
-    return not busy and outlook.expected < _NOTHING and outlook.peak(_LIKELY) < _LITTLE
+    return not flow.busy and outlook.expected < _NOTHING and outlook.peak(_LIKELY) < _LITTLE
 
 
 def _unmendable(flow: Flow, slo: SloPolicy) -> Iterator[Limit]:
