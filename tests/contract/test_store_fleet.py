@@ -261,6 +261,25 @@ def test_gpus_are_held_from_the_request_to_the_end(store: AnyStore, now: datetim
     ]
 
 
+def test_a_replica_keeps_its_flavour_and_that_flavours_price(store: AnyStore, now: datetime) -> None:
+    """Whatever the order of the flavours is by then."""
+    spot = Flavour("spot", template="sglang", price_per_gpu_hour=Decimal("1.25"), currency="EUR")
+    hourly = Flavour("hourly", template="vllm", price_per_gpu_hour=Decimal("4"), currency="EUR")
+    two = replace(POLICY, pools={BURST: replace(POLICY.pools[BURST], flavours=(spot, hourly))})
+    first, second = start(1, now), start(2, now, H2)
+    assert first.slot
+    assert second.slot
+    named = [replace(first, slot=replace(first.slot, flavour="hourly")), second]
+    store.replicas.apply(named, two, now)
+
+    assert [(found(store, n).flavour, found(store, n).template) for n in (1, 2)] == [("hourly", "vllm"), ("", "sglang")]
+    turned = replace(POLICY, pools={BURST: replace(POLICY.pools[BURST], flavours=(hourly, spot))})
+    held = {one.replica: one.price_per_gpu_hour for one in store.replicas.holdings(now, now + MINUTE, turned)}
+    assert held == {"burst-1": Decimal(4), "burst-2": Decimal(4)}
+    store.replicas.observe([replace(found(store, 1), state=ReplicaState.READY, flavour="other")])
+    assert found(store, 1).flavour == "hourly"
+
+
 def test_a_pool_without_policy_has_no_price(store: AnyStore, now: datetime) -> None:
     store.replicas.observe([unmanaged(now)])
     (held,) = store.replicas.holdings(now, now + MINUTE, POLICY)

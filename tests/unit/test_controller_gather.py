@@ -18,11 +18,13 @@ from fakes.controller_world import (
     own_engine,
     reading,
     record,
+    with_ttft,
 )
 
 from tidegate.controller.gather import Gathered, gather
 from tidegate.controller.hostview import Freshness, Sources
 from tidegate.model.fleet import Idle, Replica, ReplicaState, SignalName, Value, Want
+from tidegate.model.policy import Flavour
 from tidegate.model.reading import EngineState, Gap, HostName, HostReading, Missing
 from tidegate.model.records import ReplicaRecord
 from tidegate.wire import HostRecord, HostState
@@ -230,6 +232,28 @@ def test_requests_are_those_of_the_newest_reading_and_utilisation_is_the_mean_of
     assert found[SignalName.GPU_UTILIZATION] == Value(pytest.approx(0.6), age)
 
 
+def test_rates_and_latencies_are_those_of_the_window() -> None:
+    """Of each counter its increase over the time between the first reading and the last; of the buckets the p95."""
+    totals = {"prompt_tokens": 1000.0, "generation_tokens": 100.0, "cached_prompt_tokens": 0.0, "finished": 10.0}
+    first = with_ttft(engine("burst-1", NOON, running=2.0, queue_depth=0.0, **totals), (0.0, 0.0, 0.0))
+    later = {name: total + 150.0 for name, total in totals.items()}
+    last = with_ttft(engine("burst-1", NOON, running=2.0, queue_depth=0.0, **later), (0.0, 20.0, 20.0))
+
+    found = signals_of([first], [last])
+
+    age = timedelta(seconds=5)
+    assert found[SignalName.PROMPT_TOKENS] == found[SignalName.GENERATION_TOKENS] == Value(10.0, age)
+    assert found[SignalName.CACHED_TOKENS] == found[SignalName.REQUEST_RATE] == Value(10.0, age)
+    assert found[SignalName.TTFT_P95] == Value(pytest.approx(0.955), age)
+    assert found[SignalName.TPOT_P95] == Missing(Gap.NOT_SUPPORTED)
+
+
+def test_before_a_second_reading_nothing_is_known_of_rates() -> None:
+    found = signals_of([engine("burst-1", NOON, running=2.0, queue_depth=0.0, prompt_tokens=5.0)])
+    assert found[SignalName.PROMPT_TOKENS] == found[SignalName.TTFT_P95] == Missing(Gap.ONE_SCRAPE)
+    assert found[SignalName.RUNNING] == Value(2.0, timedelta(seconds=5))
+
+
 def test_nothing_asked_and_nothing_moved_is_idle() -> None:
     """Known to be zero is another thing than not known."""
     still = engine("burst-1", NOON, running=0.0, queue_depth=0.0, steps=7.0, generation_tokens=5.0)
@@ -284,6 +308,21 @@ def test_free_places_are_the_slots_that_nobody_holds() -> None:
     slots = look({H2: host_state(4)}, held).fleet.pools[BURST].free_slots
 
     assert [(slot.slot, slot.gpus, slot.port) for slot in slots] == [(1, (1,), 8201), (3, (3,), 8203)]
+
+
+def test_every_flavour_offers_its_places_in_order() -> None:
+    base = fleet_policy()
+    flavours = (Flavour("spot", "sglang", (H2,)), Flavour("hourly", "vllm", (H1, H2)), Flavour("seen"))
+    made = replace(base, pools={**base.pools, BURST: replace(base.pools[BURST], flavours=flavours)})
+    hosts = [HostRecord(name, NOON, host_state(2), revoked=False) for name in (H1, H2)]
+
+    slots = gather(Sources(hosts, {}, []), made, FRESH, NOON).fleet.pools[BURST].free_slots
+
+    assert [(slot.flavour, slot.host, slot.slot) for slot in slots] == [
+        *(("spot", H2, number) for number in (0, 1)),
+        *(("hourly", H1, number) for number in (0, 1)),
+        *(("hourly", H2, number) for number in (0, 1)),
+    ]
 
 
 def test_a_gpu_that_is_not_up_offers_no_place() -> None:
