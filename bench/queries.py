@@ -37,6 +37,8 @@ METRIC = "kv_cache_usage"
 HOSTS = 5
 """With fifty series of the metric each."""
 DAY = 86_400
+SINCE = START - 28 * DAY
+"""Long past whenever this runs: VictoriaMetrics drops what lies more than two days ahead."""
 ROUNDS = int(SPAN_SECONDS / STEP_SECONDS)
 BATCH = 120
 """Samples of each series in one message: no host may be an hour ahead of the next, or Prometheus refuses that one."""
@@ -159,10 +161,10 @@ def fill(state: Path, peers: Sequence[Peer], days: int) -> None:
     server.start()
     database = open_database(server.dsn)
     migrate.upgrade(database)
-    fleet = [HostSamples(number + 1) for number in range(HOSTS)]
+    fleet = [HostSamples(number + 1, SINCE) for number in range(HOSTS)]
     places = [[place for place, key in enumerate(host.keys) if key.name == METRIC] for host in fleet]
     stored = [
-        StoredHost(database, host.name, [host.keys[place] for place in mine], START)
+        StoredHost(database, host.name, [host.keys[place] for place in mine], SINCE)
         for host, mine in zip(fleet, places, strict=True)
     ]
     labels = [
@@ -173,7 +175,7 @@ def fill(state: Path, peers: Sequence[Peer], days: int) -> None:
         parts = []
         for host, mine, ours in zip(fleet, places, stored, strict=True):
             samples = host.next(ROUNDS)
-            ours.write(START + span * SPAN_SECONDS, samples.moments, samples.values[:, mine])
+            ours.write(SINCE + span * SPAN_SECONDS, samples.moments, samples.values[:, mine])
             parts.append((np.round(samples.moments * 1000).astype(np.int64), samples.values[:, mine]))
         _tell(peers, labels, parts)
     database.close()
@@ -226,7 +228,7 @@ def difference(ours: Answer, theirs: Answer, query: Query) -> str:
 
 def compare(tidegate: Tidegate, peers: Sequence[Peer], days: int, bounds: Bounds) -> None:
     """Ask all three everything, and print the table."""
-    until, rows = int(START) + days * DAY, []
+    until, rows = int(SINCE) + days * DAY, []
     for query in (one for one in QUERIES if one.seconds <= days * DAY):
         asks: dict[str, Callable[[], bytes]] = {tidegate.name: lambda q=query: tidegate.ask(q, until)}  # type: ignore[misc]
         asks |= {peer.name: lambda p=peer, q=query: ask_peer(p, q, until) for peer in peers}  # type: ignore[misc]

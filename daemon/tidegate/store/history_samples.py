@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from tidegate.store.binary import microseconds
 from tidegate.store.chunk_codec import ABSENT, decode, decode_clock
 from tidegate.store.history_find import Found
 from tidegate.store.history_math import Matrix
@@ -56,13 +57,15 @@ def read_samples(
     """The samples with since <= at < until of some series of one host."""
     host = found[0].host
     clocks, values = _from_chunks(connection, host, found, since, until)
+    moments, together = clocks, values
     late, late_values = _from_reports(connection, layouts, host, found, since, until)
-    fresh = ~np.isin(late, clocks)
-    moments = np.concatenate((clocks, late[fresh]))
-    together = np.concatenate((values, late_values[:, fresh]), axis=1)
-    first, last = (int(moment.timestamp() * 1_000_000) for moment in (since, until))
+    if len(late):
+        fresh = ~np.isin(late, clocks)  # a report may lie in a chunk too: the same sample
+        moments = np.concatenate((clocks, late[fresh]))
+        together = np.concatenate((values, late_values[:, fresh]), axis=1)
     order = np.argsort(moments, kind="stable")
-    order = order[(moments[order] >= first) & (moments[order] < last)]
+    first, last = np.searchsorted(moments, [microseconds(since), microseconds(until)], sorter=order)
+    order = order[first:last]
     return Samples(moments[order], together[:, order])
 
 
