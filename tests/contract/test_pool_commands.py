@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import Result
 from fakes.clock import ManualClock
@@ -259,3 +260,18 @@ def test_the_stored_past_is_replayed_under_another_configuration(desk: Desk, tmp
     assert desk.run("replay", "--config", str(file), "--since", "0h").exit_code == 2
     told = desk.run("replay", "--config", str(tmp_path / "none.toml"), "--since", "1h")
     assert "none.toml" in str(told.exception)
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        ("2026-11-25T12:00:00Z", "2026-11-25T12:00:00Z"),
+        ("2026-11-25T12:00:00Z", "2026-11-25T13:00:01Z"),
+        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
+        ("2026-11-25T12:00:00", "2026-11-25T12:30:00"),
+    ],
+)
+def test_figures_are_asked_for_an_hour_at_a_time(desk: Desk, since: str, until: str) -> None:
+    answer = httpx.get(f"{desk.url}/v1/figures", params={"since": since, "until": until})
+    assert answer.status_code == 422
+    assert answer.json()["remedy"]
