@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from statistics import median
 
+from tidegate.decide.capacity import curve
 from tidegate.decide.group import groups_of
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
@@ -35,11 +36,11 @@ def _learned(pool: PoolMemory, carries: float | None, now: datetime) -> Learned:
 
 
 def _requests_per_second(memory: ServiceMemory, service: ServicePolicy) -> float | None:
-    """The inverse of the load that a request per second is: a load of 1 is what a replica carries."""
+    """The highest load with no more misses than the objective allows, over the load that a request per second is."""
     capacity = memory.capacity
     if service.policy is not PolicyName.SLO or capacity.requests <= 0 or capacity.work <= 0:
         return None
-    return capacity.requests / capacity.work
+    return curve(capacity, service.slo).limit(1.0 - service.slo.attainment) * capacity.requests / capacity.work
 
 
 def _middle(seconds: Sequence[float]) -> float | None:
