@@ -262,3 +262,31 @@ def test_prices_replace_their_like(book: Book, now: datetime) -> None:
     book.book.put_prices([price, Price("aws", "p5.48xlarge", "USD", Decimal(90), since=now)], "ann")
     book.book.put_prices([Price("aws", "p5.48xlarge", "USD", Decimal("55.04"), gpus=8)], "ann")
     assert sorted(each.amount for each in book.book.prices()) == [Decimal("55.04"), 90]
+
+
+def test_the_same_rows_under_another_account_are_refused_until_the_first_are_withdrawn(book: Book) -> None:
+    nameless = focus(*(row.replace("A,USD", ",USD") for row in ROWS))
+    book.text(nameless)
+    with pytest.raises(Permanent, match="the very same rows are there as focus unknown"):
+        book.text(nameless, account="A")
+    (version,) = book.active
+    book.book.withdraw(version.id, "imported without its account", "ann")
+    assert list(book.store.charges(*ALWAYS)) == []
+    book.text(nameless, account="A")
+    assert book.state == [("focus", "A", 1, "45")]
+
+
+def test_naming_the_currency_later_is_no_loss(book: Book) -> None:
+    nameless = focus(*(row.replace("A,USD", "A,") for row in ROWS))
+    book.text(nameless)
+    book.text(nameless, currency="USD")
+    (version,) = book.active
+    assert [each.currency for each in version.sums.totals] == ["USD"]
+
+
+def test_a_withdrawn_bill_may_come_again(book: Book) -> None:
+    book.text(focus(*ROWS))
+    (version,) = book.active
+    book.book.withdraw(version.id, "by mistake", "ann")
+    assert [each.outcome for each in book.text(focus(*ROWS)).snapshots] == ["new"]
+    assert [each.number for each in book.active] == [2]

@@ -59,12 +59,18 @@ def test_nothing_forces_a_closed_period_but_what_is_unchanged_may_come() -> None
         (sums(source="azure-actual", effective=None), True),
         (sums(source="aws-cur", account="B"), False),
         (sums(source="aws-cur", start=JUNE), False),
-        (sums(shard="eu"), False),
+        (sums(shard="eu", fingerprint=9), False),
     ],
 )
 def test_one_source_for_a_ledger_of_an_account_and_time(other: SnapshotSums, refused: bool) -> None:
     assert bool(judge(read(other), [version(sums())], force=True).refusals) is refused
     assert bool(judge(read(sums(fingerprint=3), other), [], force=True).refusals) is refused
+
+
+def test_the_same_rows_under_another_name_are_refused() -> None:
+    before = [version(sums(account="unknown"))]
+    assert "tidegate bill withdraw 1" in judge(read(sums()), before, force=True).refusals[0]
+    assert not judge(read(sums(fingerprint=2)), before, force=True).refusals
 
 
 def test_actual_and_amortised_fill_one_ledger_each() -> None:

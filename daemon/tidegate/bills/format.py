@@ -12,11 +12,9 @@ from tidegate.bills.cells import NOTHING, NumberError, decimal_of, tags_of, text
 from tidegate.bills.columns import Columns
 from tidegate.bills.moments import MomentError, moment_of
 from tidegate.model.bill import Declared
-from tidegate.model.charge import NO_CURRENCY, Charge, Ledger
+from tidegate.model.charge import NO_ACCOUNT, NO_CURRENCY, Charge, Ledger
 from tidegate.model.price import Prices
 
-UNKNOWN_ACCOUNT = "unknown"
-"""The account of files that name none, unless the operator does."""
 _TAGS_KEPT = 4096
 _MOMENTS_KEPT = 65_536
 T = TypeVar("T")
@@ -187,7 +185,7 @@ class Cells:
 
     def account(self, cells: Sequence[str], *places: int) -> str:
         """Who pays; the operator's word where the file has none."""
-        return self.text(cells, *places) or self.manner.account or UNKNOWN_ACCOUNT
+        return self.text(cells, *places) or self.manner.account or NO_ACCOUNT
 
     def told(self, cells: Sequence[str], amounts: Iterable[int], currency: int, account: int, start: int) -> Hint:
         """A hint from the columns that say it, whatever can be read of them."""

@@ -143,7 +143,7 @@ def close(
     version: Version, reason: Reason, controller: ControllerOption = DEFAULT_URL, token_file: TokenOption = None
 ) -> None:
     """Close the snapshot of a version by hand: it is final from now on."""
-    found = _client(controller, token_file).close(version, reason)
+    found = _client(controller, token_file).change(version, "close", reason)
     typer.echo(f"closed: {snapshot_name(found)}")
 
 
@@ -152,8 +152,17 @@ def reopen(
     version: Version, reason: Reason, controller: ControllerOption = DEFAULT_URL, token_file: TokenOption = None
 ) -> None:
     """Open a closed snapshot again: the next import may replace it."""
-    found = _client(controller, token_file).close(version, reason, reopen=True)
+    found = _client(controller, token_file).change(version, "reopen", reason)
     typer.echo(f"open again: {snapshot_name(found)}")
+
+
+@app.command()
+def withdraw(
+    version: Version, reason: Reason, controller: ControllerOption = DEFAULT_URL, token_file: TokenOption = None
+) -> None:
+    """Let an open snapshot count no longer: it was imported by mistake. What it was stays on record."""
+    found = _client(controller, token_file).change(version, "withdraw", reason)
+    typer.echo(f"withdrawn: {snapshot_name(found)}")
 
 
 def _client(controller: str, token_file: Path | None) -> BillClient:

@@ -172,6 +172,12 @@ class BillBook:
         _log.info("bill reopened", version=version, reason=reason, by=who)
         return self.version(version)
 
+    def withdraw(self, version: int, reason: str, who: str) -> SnapshotVersion:
+        """Let the snapshot of a version count no longer, for a reason: it was imported by mistake."""
+        self.store.withdraw(self.version(version).key, reason, who, self.clock.now())
+        _log.info("bill withdrawn", version=version, reason=reason, by=who)
+        return self.version(version)
+
     def prices(self) -> Sequence[Price]:
         """Every price."""
         return self.store.prices()

@@ -103,6 +103,10 @@ class Bills(Protocol):
         """Open a closed snapshot again; raises Permanent when it cannot be."""
         ...
 
+    def withdraw(self, key: SnapshotKey, reason: str, who: str, now: datetime) -> None:
+        """Let a snapshot count no longer; raises Permanent when it cannot be."""
+        ...
+
     def prices(self) -> Sequence[Price]:
         """Every price."""
         ...

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from tidegate.model.bill import BillRead, LedgerSum, SnapshotSums, SnapshotVersion
-from tidegate.model.charge import SnapshotKey
+from tidegate.model.charge import NO_ACCOUNT, NO_CURRENCY, SnapshotKey
 
 _FEWER_ROWS = Decimal("0.9")
 _LESS_MONEY = Decimal("0.8")
@@ -79,6 +79,12 @@ def _against(
             f"{name}: closed by {closed.closed_evidence}; corrections come in a later billing period, "
             "or reopen it: `tidegate bill reopen ... --reason`"
         )
+    twin = next((version for version in before if _same_rows(version, sums)), None)
+    if twin is not None:
+        refusals.append(
+            f"{name}: the very same rows are there as {name_of(twin.key)}; "
+            f"`tidegate bill withdraw {twin.id}` takes that away"
+        )
     others = [(version.key, version.sums) for version in before] + [(each.key, each) for each in found]
     for key, other in others:
         shared = sums.ledgers & other.ledgers
@@ -90,10 +96,19 @@ def _against(
     return refusals
 
 
+def _same_rows(version: SnapshotVersion, sums: SnapshotSums) -> bool:
+    """Whether a snapshot of another name holds the same rows, as when an account was not named the first time."""
+    return (
+        version.key != sums.key
+        and (version.key.source, version.key.start) == (sums.key.source, sums.key.start)
+        and (version.sums.fingerprint, version.sums.rows) == (sums.fingerprint, sums.rows)
+    )
+
+
 def _rival(one: SnapshotKey, other: SnapshotKey) -> bool:
     """Whether two snapshots tell of the same account and time from different sources."""
     overlapping = one.start < other.end and other.start < one.end
-    return one.source != other.source and one.account == other.account and overlapping and one.account != "unknown"
+    return one.source != other.source and one.account == other.account and overlapping and one.account != NO_ACCOUNT
 
 
 def shrinking(before: SnapshotSums, after: SnapshotSums) -> list[str]:
@@ -113,6 +128,8 @@ def shrinking(before: SnapshotSums, after: SnapshotSums) -> list[str]:
 
 
 def _less(before: LedgerSum, after: LedgerSum | None) -> list[str]:
+    if after is None and before.currency == NO_CURRENCY:
+        return []  # its currency has been named since
     if after is None:
         return [f"has no {before.currency} any more"]
     found = []

@@ -76,14 +76,14 @@ class BillClient:
         """The rows that could not be taken."""
         return self._list(QuarantinedShape, f"/v1/bills/{version}/quarantine")
 
-    def close(self, version: int, reason: str, *, reopen: bool = False) -> VersionShape:
-        """Close the snapshot of a version, or open it again."""
+    def change(self, version: int, action: str, reason: str) -> VersionShape:
+        """`close` the snapshot of a version, `reopen` or `withdraw` it."""
         try:
             command = ReasonCommand(reason=reason)
         except ValidationError as error:
             raise Permanent("--reason: say why, in three characters at least") from error
-        path = f"/v1/bills/{version}/{'reopen' if reopen else 'close'}"
-        return read(VersionShape, self._client.call("POST", path, command.model_dump_json()))
+        body = command.model_dump_json()
+        return read(VersionShape, self._client.call("POST", f"/v1/bills/{version}/{action}", body))
 
     def prices(self) -> list[PriceCommand]:
         """Every price."""

@@ -114,6 +114,11 @@ def _add_closing(app: FastAPI, api: ControllerApi, bills: BillsApi) -> None:
         """Open the snapshot of a version again."""
         return c.version_shape(_done(lambda: bills.reopen(version, command.reason, who)))
 
+    @app.post("/v1/bills/{version}/withdraw", tags=["bills"], responses={**RESPONSES, 409: _REFUSED})
+    def withdraw(version: _Id, command: c.ReasonCommand, who: str = Depends(operator)) -> c.VersionShape:
+        """Let the snapshot of a version count no longer: it was imported by mistake."""
+        return c.version_shape(_done(lambda: bills.withdraw(version, command.reason, who)))
+
 
 def _add_prices(app: FastAPI, api: ControllerApi, bills: BillsApi) -> None:
     operator = operator_guard(api)

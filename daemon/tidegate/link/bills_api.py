@@ -47,6 +47,10 @@ class BillsApi(Protocol):
         """Open it again."""
         ...
 
+    def withdraw(self, version: int, reason: str, who: str) -> SnapshotVersion:
+        """Let the snapshot of a version count no longer."""
+        ...
+
     def prices(self) -> Sequence[Price]:
         """Every price."""
         ...

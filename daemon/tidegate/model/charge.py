@@ -15,6 +15,8 @@ from enum import StrEnum
 
 NO_CURRENCY = "XXX"
 """ISO 4217's code for "no currency": the bill names none. It is a currency of its own: added to no other."""
+NO_ACCOUNT = "unknown"
+"""The account of files that name none, unless the operator does."""
 
 
 class Ledger(StrEnum):

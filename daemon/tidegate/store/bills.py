@@ -156,6 +156,16 @@ class StoredBills:
             _set(connection, key, closed_at=None, closed_by="", evidence="")
             _say(connection, key, "reopened", who, reason, now)
 
+    def withdraw(self, key: SnapshotKey, reason: str, who: str, now: datetime) -> None:
+        """Let an open snapshot count no longer; its versions stay. Raises Permanent where there is none to withdraw."""
+        with self._database.begin() as connection:
+            lock_bills(connection)
+            version = _active(connection, key)
+            if version.closed:
+                raise Permanent(f"it is closed by {version.closed_evidence}; reopen it first")
+            connection.execute(update(bill_version).where(bill_version.c.id == version.id).values(active=False))
+            _say(connection, key, "withdrawn", who, reason, now)
+
     def prices(self) -> Sequence[Price]:
         """Every price."""
         with self._database.begin() as connection:
