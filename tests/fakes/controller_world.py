@@ -259,6 +259,10 @@ class World:
         self.roster.flush()
         return answer
 
+    def packed(self, host: HostName, readings: Sequence[HostReading], state: HostState, first: int) -> Batch:
+        """What the host would send now."""
+        return batch(host, readings, state, first, self.clock.now())
+
     def run(self) -> None:
         """One tick, now."""
         self.tick(self.clock.now())

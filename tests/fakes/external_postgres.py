@@ -61,8 +61,8 @@ def emptied_postgres_15(postgres_15: str) -> str:
 
 
 @contextmanager
-def running(folder: Path, *settings: str) -> Iterator[str]:
-    """A fresh cluster in the folder; the address of its database `tidegate`."""
+def running(folder: Path, *settings: str, before: tuple[str, ...] = ()) -> Iterator[str]:
+    """A fresh cluster in the folder; its database's address. `before`: words before the server's own."""
     user, data, port = server_user(folder / "data"), folder / "data", free_port()
     (folder / "password").write_text(PASSWORD)
     data.mkdir(mode=0o700)
@@ -72,7 +72,7 @@ def running(folder: Path, *settings: str) -> Iterator[str]:
     assert made.returncode == 0, made.stderr
     wanted = (f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", *settings)
     log = os.open(folder / "server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    command = [str(PROGRAMS / "postgres"), "-D", str(data), *(part for one in wanted for part in ("-c", one))]
+    command = [*before, str(PROGRAMS / "postgres"), "-D", str(data), *(part for one in wanted for part in ("-c", one))]
     server = launch(user, command, log)
     os.close(log)
     dsn = f"postgresql://tidegate:{PASSWORD}@127.0.0.1:{port}/tidegate"

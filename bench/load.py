@@ -1,0 +1,93 @@
+"""Two thousand hosts on one controller on one core: how long a report takes, beside a bare handler of the same server.
+
+    python bench/load.py [HOSTS] [SECONDS]
+
+Everything on loopback, bounded in count and time. A Postgres of our own runs on another core than the controller; the
+load comes from one more process. First a bare handler of the same HTTP server takes the same bodies at the same rate,
+then a real controller does, with a long poll of every host open, pools for all engines, and its tick every 15 s.
+Then, in this process alone, what a tick thinks about is worked out for 200 pools and 2,000 replicas.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+from parts.load_controller import Database, Prepared, bare_server, controller, prepare
+from parts.load_view import tick_view
+from parts.table import Bounds, show
+
+HERE = Path(__file__).resolve().parent
+HOSTS, SECONDS = 2_000, 60
+INTERVAL = 15.0
+MEDIAN_MS, TIMES_BARE, VIEW_MS = 20.0, 10.0, 100.0
+
+
+def load(port: int, made: Prepared, seconds: int, *, polls: bool) -> dict[str, float]:
+    """Let every host report for so long; milliseconds and counts, as the generator saw them."""
+    command = [sys.executable, str(HERE / "parts" / "load_generator.py"), str(port), str(made.folder), str(seconds)]
+    done = subprocess.run(
+        [*command, "polls" if polls else "none"], capture_output=True, text=True, check=True, timeout=seconds + 120
+    )
+    return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
+
+
+def metric(port: int, name: str) -> float:
+    """One figure of the controller's own exposition."""
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+
+
+def main() -> int:
+    """Measure, print, and say whether the bounds were kept."""
+    hosts = int(sys.argv[1]) if len(sys.argv) > 1 else HOSTS
+    seconds = min(600, int(sys.argv[2])) if len(sys.argv) > 2 else SECONDS
+    cores = sorted(os.sched_getaffinity(0))
+    bounds = Bounds()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tg-load-")))
+        folder.chmod(0o711)
+        database = stack.enter_context(Database(folder / "db"))
+        made = prepare(folder, database.dsn, hosts, INTERVAL)
+        with bare_server(cores[-1]) as bare_port:
+            bare = load(bare_port, made, seconds // 2, polls=False)
+        with controller(made, database.dsn, cores[-1]) as (port, process):
+            load(port, made, 20, polls=True)  # layouts sent, parts made, memory warm
+            ticks, began, cpu = metric(port, "tidegate_ticks_total"), time.monotonic(), process.cpu()
+            real = load(port, made, seconds, polls=True)
+            wall = time.monotonic() - began
+            ticks, cpu = metric(port, "tidegate_ticks_total") - ticks, process.cpu() - cpu
+            failed = metric(port, 'tidegate_ticks_total{result="failed"}')
+            tick = metric(port, "tidegate_tick_duration_seconds")
+    rows = [
+        (name, f"{one['count']:.0f}", f"{one['median']:.2f}", f"{one['p99']:.2f}", f"{one['errors']:.0f}")
+        for name, one in (("bare handler", bare), ("controller", real))
+    ]
+    show(("", "reports", "median ms", "p99 ms", "errors"), rows)
+    share = cpu / wall
+    print(
+        f"{hosts} hosts at {INTERVAL:g} s, {real['polls']:.0f} long polls open: {share:.0%} of the core; tick {tick:.2f} s"
+    )
+    bounds.hold(f"median of a report under {MEDIAN_MS:g} ms", kept=real["median"] < MEDIAN_MS)
+    bounds.hold(
+        f"p99 within {TIMES_BARE:g} times the bare handler's ({real['p99'] / bare['p99']:.1f})",
+        kept=real["p99"] <= TIMES_BARE * bare["p99"],
+    )
+    bounds.hold("no report refused or lost", kept=real["errors"] == 0)
+    bounds.hold(
+        f"the tick undisturbed ({ticks:.0f} in {wall:.0f} s)", kept=ticks >= int(wall / INTERVAL) and not failed
+    )
+    view = tick_view()
+    print(f"a tick's view of 200 pools and 2,000 replicas: {view:.0f} ms of CPU")
+    bounds.hold(f"under {VIEW_MS:g} ms", kept=view < VIEW_MS)
+    return bounds.broken
+
+
+if __name__ == "__main__":
+    sys.exit(main())
