@@ -290,3 +290,9 @@ def test_a_withdrawn_bill_may_come_again(book: Book) -> None:
     book.book.withdraw(version.id, "by mistake", "ann")
     assert [each.outcome for each in book.text(focus(*ROWS)).snapshots] == ["new"]
     assert [each.number for each in book.active] == [2]
+
+
+def test_a_file_of_another_account_than_the_one_named_is_refused(book: Book) -> None:
+    with pytest.raises(Permanent, match="of the account A, not of B"):
+        book.text(focus(*ROWS), account="B")
+    assert book.active == []

@@ -23,7 +23,11 @@ SUMS = {
     "focus_1_2/commitment_discount_purchase_scenario_1.csv": (1, "8760.00", "0.00"),
     "focus_1_2/commitment_discount_usage_scenario_1.csv": (1, "0.00", "1.00"),
     "focus_1_2/commitment_discount_usage_scenario_4.csv": (2, "0.50", "1.50"),
-    "focus_1_2/one_hundred_percent_utilization_with_commitment_discount_flexibility_with_2_resources.csv": (3, "2", "2"),
+    "focus_1_2/one_hundred_percent_utilization_with_commitment_discount_flexibility_with_2_resources.csv": (
+        3,
+        "2",
+        "2",
+    ),
     "focus_1_2/saas_spend_agreements_a2.csv": (13, "1200", "1200"),
     "focus_1_2/virtual_currency_pricing_model_a1.csv": (1, "200000.00", "0.00"),
     "focus_1_2/virtual_currency_pricing_model_a2.csv": (3, "0.00", "1230.00"),

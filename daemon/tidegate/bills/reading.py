@@ -141,6 +141,11 @@ class Reading:
     def result(self) -> BillRead:
         """Everything that was found; complete when the items have been iterated to the end."""
         snapshots = tuple(self.tallies[key].sums() for key in sorted(self.tallies))
+        others = sorted({key.account for key in self.tallies} - {self.wishes.account})
+        if self.wishes.account and others:
+            self.notes.append(
+                f"of the account {', '.join(others[:3])}, not of {self.wishes.account}: another one's file"
+            )
         with localcontext(EXACT):
             totals = added([each for snapshot in snapshots for each in snapshot.totals])
         return BillRead(

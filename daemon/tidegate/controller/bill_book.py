@@ -63,7 +63,7 @@ class BillBook:
             for batch in _batches(reading.items()):
                 session.add(batch)
             found = reading.result()
-            self._check(found)
+            self._check(found, order)
             before_it = session.before()
             verdict = judge(found, before_it, self.accounts(), force=order.force)
             if verdict.refusals:
@@ -78,7 +78,10 @@ class BillBook:
         return ImportResult(found, snapshots, warnings)
 
     @staticmethod
-    def _check(found: BillRead) -> None:
+    def _check(found: BillRead, order: ImportOrder) -> None:
+        others = sorted({sums.key.account for sums in found.snapshots} - {order.account})
+        if order.account and others:
+            raise Permanent(f"not imported: of the account {', '.join(others[:3])}, not of {order.account}")
         if not found.snapshots and found.aside.rows:
             first = found.quarantine[0]
             raise Permanent(
