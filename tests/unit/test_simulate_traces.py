@@ -11,7 +11,7 @@ import pytest
 
 from tidegate.simulate.log import BadTrace
 from tidegate.simulate.traces import drawn, overlaid, read_trace, thinned, uncached
-from tidegate.simulate.worlds import of_trace, small_day
+from tidegate.simulate.worlds import of_trace, small_morning
 
 AZURE = [
     "TIMESTAMP,ContextTokens,GeneratedTokens",
@@ -110,5 +110,5 @@ def test_the_public_traces(shared: Path) -> None:
     assert (cut.name, cut.seconds) == ("m-large days 2 to 3", 86400)
 
 
-def test_the_small_day_is_a_day() -> None:
-    assert small_day().seconds == 86400
+def test_the_small_morning_is_three_hours() -> None:
+    assert small_morning().seconds == 3 * 3600

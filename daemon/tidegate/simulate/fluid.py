@@ -105,6 +105,7 @@ class FluidEngine:
         decode = cal.t0 + self._running * (cal.decode_sequence + self._context * cal.decode_kv_token)
         token = cal.prefill_token + cal.attention * self._prompt / 2
         per_request = self._prompt * (1 - self._cached_share)
+        before = self._backlog
         self._queued += new.requests
         self._backlog += new.prompt - new.cached
         full = decode + cal.prefill_budget * token
@@ -114,8 +115,9 @@ class FluidEngine:
         computed = min(self._backlog, most)
         step = min(full, decode / max(1e-3, 1 - computed * token / seconds))
         begun = min(self._queued, computed / per_request) if self._backlog > computed else self._queued
-        self._judge(begun, self._backlog / max(most, 1.0) * seconds if self._backlog > computed else 0.0, step)
         self._backlog -= computed
+        wait = (before + self._backlog) / 2 / max(most, 1.0) * seconds  # what the request in the middle finds
+        self._judge(begun, wait, step)
         self._queued -= begun
         self._decode(begun, step, seconds, computed * token)
 

@@ -134,12 +134,14 @@ def synthetic() -> dict[str, World]:
     return shapes
 
 
-def small_day() -> Trace:
-    """A made-up day in windows of ten minutes, small enough for every test run: quiet night, two peaks, one burst."""
+def small_morning() -> Trace:
+    """A made-up morning of three hours in windows of five minutes, small enough for every test run.
+
+    It swells to three times its rate and ebbs again, in bursts (cv 1.3 to 2.1) and with jitter from window to window.
+    """
     windows = []
-    for index in range(144):
-        hour = index / 6
-        day = max(0.0, math.sin((hour - 6) / 24 * 2 * math.pi)) ** 0.7
-        rate = 3.0 + 14.0 * day + (9.0 if 19 <= hour < 20.5 else 0.0)
-        windows.append(Window(index * 600.0, rate, 1.5 + (index % 5) * 0.3, 700 + 60 * (index % 7), 180.0))
+    for index in range(36):
+        swell = 5.0 + 11.0 * math.sin(math.pi * (index + 0.5) / 36) ** 2
+        jitter = 1.0 + 0.075 * ((index * 7) % 5 - 2)
+        windows.append(Window(index * 300.0, swell * jitter, 1.3 + (index % 5) * 0.2, 700.0 + 60 * (index % 7), 180.0))
     return Trace("servegen", windows=tuple(windows))
