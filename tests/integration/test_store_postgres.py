@@ -230,6 +230,7 @@ def test_the_usage_view_has_ratios_of_sums(pg: Store, now: datetime) -> None:
         idle = engine(at, "vllm-1", cache_queries=10 * scale, cache_hits=0.0, started=1.0)
         pg.reports.accept(HOST, *batch(reading(at, busy, idle), first=1 + int(scale)), now + STEP)
     pg.usage.roll_up(now + STEP)
+    pg.figures.roll_up(now + STEP)
     (row,) = rows(pg.database, "SELECT * FROM v_usage")
     assert row["bucket"] == now
     assert row["kv_cache_hit_rate"] == pytest.approx(900 / 1010)

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from json import dumps
 from typing import Any
 
-from sqlalchemy import Connection, String, func, select, true
-from sqlalchemy.dialects.postgresql import array
+from sqlalchemy import Connection, func, select
 
 from tidegate.model.reading import Counter, EngineName, HostName, Rank
+from tidegate.store.binary import cursor, text_array
 from tidegate.store.buckets import COUNTERS, Border, EngineBucket, Tail
 from tidegate.store.figures import mark_usage
 from tidegate.store.layouts import Layouts
 from tidegate.store.past import Past
 from tidegate.store.samples import Looks
 from tidegate.store.schema import usage
-from tidegate.store.upsert import upsert
+
+_TAILS = (
+    "SELECT w.engine, last.tail FROM unnest(%s::text[]) AS w (engine) CROSS JOIN LATERAL (SELECT u.tail FROM usage u "
+    "WHERE u.host = %s AND u.engine = w.engine AND u.bucket < %s AND u.tail IS NOT NULL "
+    "ORDER BY u.bucket DESC LIMIT 1) AS last"
+)
+_NAMES = tuple(counter.value for counter in COUNTERS)
+_WRITE = (
+    f"INSERT INTO usage (bucket, host, engine, pool, {', '.join(_NAMES)}, partial, tail) "
+    "SELECT %s, %s, engine, pool, " + ", ".join(_NAMES) + ", partial, nullif(tail, 'null'::jsonb) "
+    f"FROM unnest(%s::text[], %s::text[], {', '.join(['%s::float8[]'] * len(_NAMES))}, %s::bool[], %s::jsonb[]) "
+    f"AS new (engine, pool, {', '.join(_NAMES)}, partial, tail) "
+    "ON CONFLICT (bucket, host, engine) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in ("pool", *_NAMES, "partial", "tail"))
+)
+"""One text for any number of engines: a statement made for each number costs more than what it does."""
 
 
 class Shares:
@@ -44,21 +60,9 @@ class Shares:
     def _tails_before(self, bucket: datetime, engines: Collection[EngineName]) -> dict[EngineName, Tail]:
         if not engines:
             return {}
-        names = func.unnest(array(sorted(engines), type_=String)).table_valued("engine").render_derived(name="wanted")
-        last = (
-            select(usage.c.tail)
-            .where(
-                usage.c.host == self._host,
-                usage.c.engine == names.c.engine,
-                usage.c.bucket < bucket,
-                usage.c.tail.is_not(None),
-            )
-            .order_by(usage.c.bucket.desc())
-            .limit(1)
-            .lateral()
-        )
-        query = select(names.c.engine, last.c.tail).select_from(names).join(last, true())
-        return {EngineName(name): tail_from(data) for name, data in self._connection.execute(query)}
+        with cursor(self._connection) as bare:
+            rows = bare.execute(_TAILS, [text_array(sorted(engines)), self._host, bucket]).fetchall()
+        return {EngineName(name): tail_from(data) for name, data in rows}
 
     def kept(self, bucket: datetime) -> Mapping[EngineName, Tail | None]:
         """The tails that the bucket's shares had when they were last worked out."""
@@ -80,15 +84,19 @@ class Shares:
         """Put the shares in place of the earlier ones; `owners` is the pool of each engine that is in one."""
         if not shares:
             return
-        rows = [self._row(bucket, name, share, owners.get(name, "")) for name, share in sorted(shares.items())]
-        self._connection.execute(upsert(usage, rows))
+        names = sorted(shares)
+        counted = [[shares[name].increases.get(counter) for name in names] for counter in COUNTERS]
+        tails = [shares[name].tail for name in names]
+        arrays = (
+            text_array(names),
+            text_array([owners.get(name, "") for name in names]),
+            *(_numbers(column) for column in counted),
+            text_array(["t" if shares[name].partial else "f" for name in names]),
+            text_array(["null" if tail is None else dumps(tail_json(tail)) for tail in tails]),
+        )
+        with cursor(self._connection) as bare:
+            bare.execute(_WRITE, [bucket, self._host, *arrays])
         mark_usage(self._connection, {bucket})
-
-    def _row(self, bucket: datetime, name: EngineName, share: EngineBucket, pool: str) -> dict[str, Any]:
-        increases = {counter.value: share.increases.get(counter) for counter in COUNTERS}
-        tail = tail_json(share.tail) if share.tail else None
-        keys = {"bucket": bucket, "host": self._host, "engine": name, "pool": pool}
-        return keys | increases | {"partial": share.partial, "tail": tail}
 
     def following(self, bucket: datetime, engines: Collection[EngineName]) -> set[datetime]:
         """The next bucket of each engine: what builds on a tail that changed."""
@@ -100,6 +108,10 @@ class Shares:
             .group_by(usage.c.engine)
         )
         return set(self._connection.execute(query).scalars())
+
+
+def _numbers(values: Iterable[float | None]) -> str:
+    return "{" + ",".join("NULL" if value is None else repr(value) for value in values) + "}"
 
 
 def tail_json(tail: Tail) -> dict[str, Any]:
