@@ -44,6 +44,10 @@ _FEW = 8.0
 _WAIT_BEHIND = 0.08
 """Before queues were seen: a queue grows by this part of what a long prompt (the p95) takes by itself."""
 _PRIOR_WAITS = 20.0
+_BY_ITSELF = 0.7
+"""A long prompt that takes more than this part of the objective by itself will often miss it by itself."""
+_HIDDEN, _SHOWN = 20.0, 0.05
+"""Where so many samples were late and next to none ever showed a queue, the queue is one that is not told."""
 _MOST_CROWDED = 0.95
 _CROWD = 3.0
 _PRIOR_MISSES = ((0.60, 0.0), (0.80, 0.006), (0.90, 0.02), (1.0, 0.05), (1.2, 0.3), (2.3, 0.9))
@@ -134,11 +138,26 @@ def _late_by_waits(capacity: Capacity, slo: SloPolicy) -> list[float]:
     A queue grows as load / (1 - load) (Pollaczek-Khinchine); how long it is at a given load is learned. Waits are
     about exponential.
     """
-    (waited, crowded), (seen, alone) = capacity.waits, capacity.alone
-    guess = _WAIT_BEHIND * (alone + _FEW * _PRIOR_FIRST * slo.ttft_s) / (seen + _FEW)
-    per_load = (waited + _PRIOR_WAITS * guess) / (crowded + _PRIOR_WAITS)
+    waited, crowded = capacity.waits
+    per_load = (waited + _PRIOR_WAITS * _WAIT_BEHIND * _alone(capacity, slo)) / (crowded + _PRIOR_WAITS)
     loads = (min(_MOST_CROWDED, (place + 0.5) * STEP) for place in range(STEPS))
-    return [math.exp(-_SLACK * slo.ttft_s * (1.0 - load) / (per_load * load)) for load in loads]
+    slack = _slack(capacity, slo)
+    return [math.exp(-slack * (1.0 - load) / (per_load * load)) for load in loads]
+
+
+def _alone(capacity: Capacity, slo: SloPolicy) -> float:
+    """Seconds to the first token of a long prompt (the p95) with nothing before it."""
+    seen, alone = capacity.alone
+    return (alone + _FEW * _PRIOR_FIRST * slo.ttft_s) / (seen + _FEW)
+
+
+def _slack(capacity: Capacity, slo: SloPolicy) -> float:
+    """Seconds that a request may wait: what the objective leaves beside a prompt's own time.
+
+    Where long prompts miss the objective by themselves, that is nothing to size by: the others' time is.
+    """
+    alone, most = _alone(capacity, slo), _SLACK * slo.ttft_s
+    return most if alone > _BY_ITSELF * slo.ttft_s else min(most, slo.ttft_s - _SLACK * alone)
 
 
 def overall_misses(capacity: Capacity) -> float:
@@ -255,12 +274,13 @@ def _with_misses(capacity: Capacity, loads: Sequence[tuple[float, Sample]], slo:
     found = [[fade * seen, fade * missed] for seen, missed in capacity.bins or (_NOTHING,) * STEPS]
     shown, hidden = (fade * seen for seen in capacity.queues)
     each = capacity.work / capacity.requests if capacity.requests > 1e-9 else 0.0
-    blind = hidden > 20.0 and shown < 0.05 * hidden
+    short = capacity.alone[0] >= 2 * _FEW and _alone(capacity, slo) <= _BY_ITSELF * slo.ttft_s
+    plain = short or (hidden > _HIDDEN and shown < _SHOWN * hidden)
     for load, sample in loads:
         wait, late = queued(sample) * each, _late(sample, slo)
         shown += sample.waiting > 0
         hidden += sample.waiting <= 0 and late > 0.05
-        first = max(_clamped(wait / slo.ttft_s - 0.5) * 2.0, late if blind or wait > 0.5 * slo.ttft_s else 0.0)
+        first = max(_clamped(wait / slo.ttft_s - 0.5) * 2.0, late if plain or wait > 0.5 * slo.ttft_s else 0.0)
         place = min(STEPS - 1, int(load / STEP))
         found[place][0] += 1.0
         found[place][1] += max(first, _slow(sample, slo))
