@@ -100,9 +100,9 @@ SERIES = (
         "timeseries",
         "Replicas by pool: ready and target",
         "What each pool has and what it should have (v_pool_history.ready, .target).",
-        f"SELECT $__timeGroupAlias(at, $__interval), pool || ' ' || kind AS metric, max(value) AS value "
-        f"FROM (SELECT at, pool, 'ready' AS kind, ready_max AS value {FIGURES} "
-        f"UNION ALL SELECT at, pool, 'target', target_max {FIGURES}) AS both_kinds "
+        "SELECT $__timeGroupAlias(at, $__interval), pool || ' ' || kind AS metric, max(value) AS value "
+        f"FROM (SELECT at, pool, ready_max, target_max {FIGURES}) AS figures, "
+        "LATERAL (VALUES ('ready', ready_max), ('target', target_max)) AS both_kinds (kind, value) "
         "GROUP BY 1, 2 ORDER BY 1",
     ),
     Panel(
