@@ -35,7 +35,10 @@ coverage: $(DEV) ## Tests under coverage, with the report
 	@$(BIN)/coverage erase && $(BIN)/coverage run -m pytest && $(BIN)/coverage combine -q && $(BIN)/coverage report
 
 bench: $(DEV) ## Ratios against named peers, measured in one run
-	@set -e; for program in bench/*.py; do echo "== $$program"; $(BIN)/python $$program; done
+	@set -e; for program in $(filter-out bench/decide.py,$(wildcard bench/*.py)); do echo "== $$program"; $(BIN)/python $$program; done
+
+bench-decide: $(DEV) ## Our decision against every autoscaler we know; writes docs/performance.md
+	@$(BIN)/python bench/decide.py
 
 soak: $(DEV) ## The long proofs: many rounds, a real engine
 	@.ci/apt
@@ -53,4 +56,4 @@ wheel: $(DEV) ## Build the wheel into dist/
 clean: ## Remove what was built
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.*
 
-.PHONY: help venv demo test lint coverage bench soak dashboards lock wheel clean
+.PHONY: help venv demo test lint coverage bench bench-decide soak dashboards lock wheel clean
