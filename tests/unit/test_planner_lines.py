@@ -295,6 +295,33 @@ def test_every_answer_is_a_plan_that_can_be_carried_out(found: JSON) -> None:
         assert all(ids[victim] in ("starting", "ready", "failed") for victim in asked["victims"])
         assert all(ids[back] in ("draining", "ready") for back in asked["uncordon"])
         assert not set(asked["victims"]) & set(asked["uncordon"])
+    budget = (found.get("budget") or {}).get("gpus")
+    if budget is not None:
+        starts, held = carried_out(found, said)
+        assert not starts or held <= budget
+
+
+def carried_out(found: JSON, said: JSON) -> tuple[int, int]:
+    """How many replicas the caller starts, and how many it then holds, those that drain included."""
+    starts = held = 0
+    for name, asked in said["pools"].items():
+        states = {one["id"]: one["state"] for one in found["pools"][name]["replicas"]}
+        supply = [
+            one for one, state in states.items() if state in ("starting", "ready") and one not in asked["victims"]
+        ]
+        starts += max(0, asked["target"] - len(supply) - len(asked["uncordon"]))
+        held += sum(state in ("ready", "draining") or one not in asked["victims"] for one, state in states.items())
+    return starts, held + starts
+
+
+def test_a_budget_below_the_minimum_wins() -> None:
+    """Never beyond it at any instant: the rest of the minimum waits."""
+    two = pool(replica("base-1"), replica("base-2"), low=4, high=4)
+    said = answer(observation(pools={"base": two}, budget={"gpus": 3}))
+    assert said["pools"]["base"]["target"] == 3
+    assert "budget" in said["pools"]["base"]["limits"]
+    none = answer(observation(pools={"base": two}, budget={"gpus": 1}))
+    assert (none["pools"]["base"]["target"], none["pools"]["base"]["victims"]) == (2, [])
 
 
 @settings(max_examples=15)

@@ -12,7 +12,7 @@ from tidegate.link.planner.world import bare_policy, configured_policy, fleet_of
 from tidegate.model.decision import Plan
 from tidegate.model.fleet import Fleet
 from tidegate.model.memory import Memory
-from tidegate.model.policy import FleetPolicy
+from tidegate.model.policy import Budget, FleetPolicy
 
 Decide = Callable[[Fleet, FleetPolicy, Memory, datetime], Plan]
 """The decision core's one door."""
@@ -50,7 +50,7 @@ class Session:
         try:
             plan = self.decide(fleet, bare, memory, observation.now)
             said = replace(observation, notes=(*news, *observation.notes))
-            return Turn(answer_line(said, plan), plan.memory)
+            return Turn(answer_line(said, plan, budgeted=bare.budget != Budget()), plan.memory)
         except _FAULTS as error:
             fault = f"line {number}: a fault in the planner ({type(error).__name__}: {error}); please report the line"
             return Turn(error_line(fault), memory)

@@ -47,6 +47,8 @@ SERVICE = ServiceName("fleet")
 """Without a configuration every pool serves this one service."""
 _NO_TTFT, _NO_TPOT = 3600.0, 60.0
 """What a goal that is null comes to: nothing that serves at all misses it."""
+_MOST_AT_ONCE = 1000
+"""Places of one pool that one plan may fill."""
 _STATES = {
     "starting": ReplicaState.BOOTING,
     "ready": ReplicaState.READY,
@@ -179,8 +181,9 @@ def _per_gpu(price: float | None, gpus: int) -> Decimal | None:
 def _view(pool: ObservedPool, policy: PoolPolicy) -> PoolView:
     name = PoolName(pool.name)
     replicas = tuple(_replica(name, replica, policy.gpus_per_replica) for replica in pool.replicas)
-    supply = sum(replica.state in ("starting", "ready") for replica in pool.replicas)
-    return PoolView(name, replicas, _places(pool.name, policy.gpus_per_replica, max(0, policy.max - supply)))
+    ready = sum(replica.state == "ready" for replica in pool.replicas)  # a starting one may be given up for another
+    free = min(_MOST_AT_ONCE, max(0, policy.max - ready))
+    return PoolView(name, replicas, _places(pool.name, policy.gpus_per_replica, free))
 
 
 @lru_cache(maxsize=1024)
