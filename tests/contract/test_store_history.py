@@ -48,6 +48,7 @@ from tidegate.model.reading import (
 )
 from tidegate.model.records import Compacted
 from tidegate.store.database import Database
+from tidegate.store.schema import replica
 from tidegate.store.store import Store
 from tidegate.wire import EngineStatus, GpuState, HostState
 
@@ -259,3 +260,33 @@ def test_where_samples_are_gone_a_wider_step_answers_and_says_so(both: Both, dat
     assert (found.layer, found.step) == (Layer.FIVE_MINUTES, timedelta(minutes=5))
     assert "step widened from 0:01:00 to 0:05:00" in found.notes[0]
     assert len(found.lines) == 4
+
+
+def test_a_replica_keeps_its_pool_when_the_inventory_has_forgotten_it(both: Both, database: Database) -> None:
+    both.compact(END + timedelta(hours=3))
+    with database.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM engine WHERE name = 'vllm-1'")
+        connection.execute(
+            replica.insert().values(
+                id="vllm-1",
+                pool="burst",
+                serial=1,
+                service="chat",
+                host="h1",
+                template="t",
+                gpus=[],
+                gpu_count=1,
+                port=0,
+                want="stop",
+                state="stopped",
+                since=START,
+                requested_at=START,
+                managed=True,
+                cut_requests=0,
+                why="",
+            )
+        )
+
+    chosen = Question(QUEUE, START, END, timedelta(hours=2), where={Label.POOL: frozenset({"burst"})})
+
+    assert [line.labels[Label.HOST] for line in both.real.histories.query(chosen).lines] == ["h1"]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, select, true
 
 from tidegate.model.history import Kind, Label, LimitError, Limits, Metric, Question, Scope
 from tidegate.model.series import SeriesKey
-from tidegate.store.schema import engine, host
+from tidegate.store.schema import engine, host, replica
 from tidegate.store.schema_series import COLD, series
 
 _MOST = 200_000
 """Series that are looked at for one question, whatever they are grouped into."""
+_POOL = func.coalesce(engine.c.pool, replica.c.pool).label("pool")
+_SERVICE = func.coalesce(engine.c.service, replica.c.service).label("service")
+"""By the inventory, which forgets engines that are gone for long; by the replicas' log, which does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ def _query(question: Question) -> Select[tuple[int, int, str, str, str, str, str
     metric = question.metric
     name = f"{metric.name}_bucket" if metric.kind is Kind.DISTRIBUTION else metric.name
     owned = and_(engine.c.host == series.c.host, engine.c.name == series.c.owner, series.c.scope == Scope.ENGINE)
+    run = and_(replica.c.host == series.c.host, replica.c.id == series.c.owner, series.c.scope == Scope.ENGINE)
     query = select(
         series.c.id,
         series.c.block,
@@ -57,9 +62,9 @@ def _query(question: Question) -> Select[tuple[int, int, str, str, str, str, str
         series.c.owner,
         series.c.rank,
         series.c.le,
-        engine.c.pool,
-        engine.c.service,
-    ).select_from(series.outerjoin(engine, owned))
+        _POOL,
+        _SERVICE,
+    ).select_from(series.outerjoin(engine, owned).outerjoin(replica, run))
     return query.where(
         series.c.name == name,
         series.c.scope == metric.scope,
@@ -71,9 +76,13 @@ def _query(question: Question) -> Select[tuple[int, int, str, str, str, str, str
 
 def _conditions(question: Question) -> list[ColumnElement[bool]]:
     scope = question.metric.scope
-    columns = {Label.HOST: series.c.host, Label.RANK: series.c.rank, Label.LE: series.c.le}
+    columns: dict[Label, ColumnElement[Any]] = {
+        Label.HOST: series.c.host,
+        Label.RANK: series.c.rank,
+        Label.LE: series.c.le,
+    }
     if scope is Scope.ENGINE:
-        columns |= {Label.ENGINE: series.c.owner, Label.POOL: engine.c.pool, Label.SERVICE: engine.c.service}
+        columns |= {Label.ENGINE: series.c.owner, Label.POOL: _POOL, Label.SERVICE: _SERVICE}
     elif scope is Scope.GPU:
         columns |= {Label.GPU: series.c.owner}
     return [columns[label].in_(sorted(values)) for label, values in question.where.items() if label in columns]
