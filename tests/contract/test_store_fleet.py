@@ -256,7 +256,7 @@ def test_gpus_are_held_from_the_request_to_the_end(store: AnyStore, now: datetim
     price = Decimal("2.50")
     ends = {"burst-1": 60, "burst-2": 3, "burst-3": 4}
     assert held == [
-        Holding(ReplicaId(name), BURST, 2, now + 2 * MINUTE, now + end * MINUTE, price, "EUR")
+        Holding(ReplicaId(name), BURST, 2, now + 2 * MINUTE, now + end * MINUTE, price, "EUR", H1)
         for name, end in ends.items()
     ]
 

@@ -131,7 +131,8 @@ class FakeReplicas:
                 pool = policy.pools.get(record.pool)
                 price = pool.flavour_of(record.flavour).price_per_gpu_hour if pool else None
                 currency = pool.flavour_of(record.flavour).currency if pool else ""
-                result.append(Holding(record.id, record.pool, record.gpu_count, start, end, price, currency))
+                held = Holding(record.id, record.pool, record.gpu_count, start, end, price, currency, record.host)
+                result.append(held)
         return sorted(result, key=lambda holding: (holding.start, holding.replica))
 
 

@@ -43,3 +43,4 @@ class Holding:
     end: datetime
     price_per_gpu_hour: Decimal | None
     currency: str
+    host: str = ""
