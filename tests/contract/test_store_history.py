@@ -290,3 +290,26 @@ def test_a_replica_keeps_its_pool_when_the_inventory_has_forgotten_it(both: Both
     chosen = Question(QUEUE, START, END, timedelta(hours=2), where={Label.POOL: frozenset({"burst"})})
 
     assert [line.labels[Label.HOST] for line in both.real.histories.query(chosen).lines] == ["h1"]
+
+
+@pytest.mark.parametrize(("view", "step"), [("v_series_5m", timedelta(minutes=5)), ("v_series_1h", timedelta(hours=1))])
+def test_the_views_of_series_say_the_same(both: Both, database: Database, view: str, step: timedelta) -> None:
+    both.compact(END + timedelta(hours=3))
+    for metric, column, aggregate in ((QUEUE, "average", Aggregate.AVG), (TOKENS, "increase", Aggregate.INCREASE)):
+        found = both.real.histories.query(Question(metric, START, END, step, aggregate))
+        wanted = {
+            (line.labels[Label.HOST], line.labels[Label.ENGINE], line.labels[Label.POOL], at): value
+            for line in found.lines
+            for at, value in zip(line.at, line.values, strict=True)
+            if value is not None
+        }
+        query = (
+            f"SELECT host, owner, pool, extract(epoch FROM at)::float8, {column} FROM {view} "
+            "WHERE metric = %s AND at < %s AND window_start < %s"
+        )
+        with database.begin() as connection:
+            rows = connection.exec_driver_sql(query, (metric.name, END, END)).all()
+        shown = {tuple(row[:4]): row[4] for row in rows if row[4] is not None}
+
+        assert shown.keys() == wanted.keys()
+        assert [shown[key] for key in wanted] == pytest.approx(list(wanted.values()), rel=1e-5)
