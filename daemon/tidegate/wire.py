@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.reading import HostName
@@ -56,17 +56,21 @@ class Report(Message):
     layout: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     values: str
 
-    @field_validator("values")
-    @classmethod
-    def _whole_vector(cls, text: str) -> str:
-        data = base64.b64decode(text, validate=True)
+    _read: tuple[str, bytes] = PrivateAttr(("", b""))
+    """What `values` said when it was checked: reading it once is enough, unless a copy has been given other values."""
+
+    @model_validator(mode="after")
+    def _whole_vector(self) -> Self:
+        data = base64.b64decode(self.values, validate=True)
         if len(data) % 8:
-            raise ValueError(f"{len(data)} bytes are not a whole number of float64 values")
-        return text
+            raise ValueError(f"values: {len(data)} bytes are not a whole number of float64 values")
+        self._read = self.values, data
+        return self
 
     def vector(self) -> bytes:
         """The packed values."""
-        return base64.b64decode(self.values)
+        text, data = self._read
+        return data if text is self.values else base64.b64decode(self.values)
 
 
 class GpuState(Message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
 from typing import Any
 
 import structlog
@@ -63,6 +64,8 @@ class StoredReports:
         self._layouts = layouts
         self._partitions = partitions
         self._windows = Windows()
+        self._preparing = Lock()
+        """One at a time: the interpreter lets no more run anyway, and those that wait here cost nothing meanwhile."""
         self._joining: Joining[_Batch, list[Fresh]] = Joining(self._store, _MOST_BATCHES)
 
     def accept(
@@ -74,8 +77,9 @@ class StoredReports:
         """
         read = {item.id: read_layout(host, item) for item in layouts}
         lengths = self._layouts.lengths(host, read, {item.layout for item in reports}, received_at)
-        fresh, wanting = admit(reports, lengths, frozenset(), received_at)
-        rows = [_row(host, row, received_at) for row in fresh]
+        with self._preparing:
+            fresh, wanting = admit(reports, lengths, frozenset(), received_at)
+            rows = [_row(host, row, received_at) for row in fresh]
         batch = _Batch(host, self._layouts.unstored(host, read), fresh, rows, received_at)
         stored = self._submit(batch) if fresh or batch.layouts else []
         _tell(host, stored)
