@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from tidegate.model.activity import HostTokens
 from tidegate.model.fleet import PoolName
 from tidegate.model.reading import Counter, EngineName, HostName, HostReading
 from tidegate.model.series import unflatten
@@ -147,6 +148,24 @@ class FakeUsage:
                 partial=any(partial for _, partial in parts),
             )
             for (bucket, pool), parts in sorted(shares.items())
+        ]
+
+    def by_host(self, since: datetime, until: datetime) -> Sequence[HostTokens]:
+        shares: dict[tuple[datetime, str, PoolName], list[tuple[Mapping[Counter, float], bool]]] = {}
+        for (bucket, host, _), (pool, increases, partial) in self.rows.items():
+            if pool and since <= bucket < until:
+                shares.setdefault((bucket, host, pool), []).append((increases, partial))
+        return [
+            HostTokens(
+                host,
+                pool,
+                bucket,
+                prompt_tokens=_total(parts, Counter.PROMPT_TOKENS),
+                cached_prompt_tokens=_total(parts, Counter.CACHED_PROMPT_TOKENS),
+                generation_tokens=_total(parts, Counter.GENERATION_TOKENS),
+                partial=any(partial for _, partial in parts),
+            )
+            for (bucket, host, pool), parts in sorted(shares.items())
         ]
 
 

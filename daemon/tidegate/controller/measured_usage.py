@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from tidegate.controller.ports import Usage
 from tidegate.controller.source_ports import Buckets, Samples, Words
+from tidegate.model.activity import HostTokens
 from tidegate.model.usage import BUCKET, TokenUsage, bucket_of
 
 FIRST_LOOK = timedelta(days=7)
@@ -48,6 +49,10 @@ class MeasuredUsage:
     def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
         """Buckets with since <= bucket < until, by bucket and pool."""
         return self._stored.between(since, until)
+
+    def by_host(self, since: datetime, until: datetime) -> Sequence[HostTokens]:
+        """The same for each host and pool."""
+        return self._stored.by_host(since, until)
 
     def _begin(self, now: datetime) -> datetime:
         """Where to go on: after what is stored, or at the first sample that there is."""

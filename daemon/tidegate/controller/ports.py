@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from tidegate.model.activity import HostTokens
 from tidegate.model.alert import AlertState, Notice
 from tidegate.model.command import Command, CommandKind, ExternalWish, Order
 from tidegate.model.decision import Action, Plan
@@ -236,6 +237,10 @@ class Usage(Protocol):
 
     def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
         """Buckets with since <= bucket < until, by bucket and pool."""
+        ...
+
+    def by_host(self, since: datetime, until: datetime) -> Sequence[HostTokens]:
+        """The same for each host and pool."""
         ...
 
 

@@ -26,11 +26,14 @@ class SpreadBook:
     _days: dict[tuple[int, str], tuple[Weights, str]] = field(default_factory=dict)
     _output: dict[int, dict[tuple[str, str], float]] = field(default_factory=dict)
     _time: dict[int, dict[tuple[str, str], int]] = field(default_factory=dict)
+    _pools: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    _hosts: dict[tuple[str, int], Weights] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for (host, pool, hour), tokens in self.activity.output.items():
             of_day = self._output.setdefault(hour // 24, {})
             of_day[host, pool] = of_day.get((host, pool), 0.0) + tokens
+            self._pools.setdefault((host, hour // 24), set()).add(pool)
         for host, hour in sorted(self.cells.held()):
             of_day_time = self._time.setdefault(hour // 24, {})
             for cell, time in self.cells.hour(host, hour).cells:
@@ -45,7 +48,10 @@ class SpreadBook:
 
     def of_host(self, host: str, day: int) -> Weights:
         """How the network of one host is shared: by the tokens that its pools sent."""
-        return _whole({pool: tokens for (name, pool), tokens in self._output.get(day, {}).items() if name == host})
+        if (host, day) not in self._hosts:
+            found = _whole({pool: self._output[day][host, pool] for pool in self._pools.get((host, day), ())})
+            self._hosts[host, day] = found
+        return self._hosts[host, day]
 
     def _look(self, day: int, key: str) -> tuple[Weights, str]:
         if key == Key.BYTES:

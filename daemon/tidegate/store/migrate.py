@@ -21,6 +21,7 @@ from tidegate.runtime.share import share_path
 from tidegate.store import (  # noqa: F401 - add their tables to `metadata`
     schema_bills,
     schema_control,
+    schema_costs,
     schema_figures,
     schema_jobs,
     schema_leadership,

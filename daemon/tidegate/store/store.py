@@ -6,6 +6,7 @@ from tidegate.store.alerts import StoredAlerts
 from tidegate.store.bills import StoredBills
 from tidegate.store.commands import StoredCommands
 from tidegate.store.compaction import StoredCompaction
+from tidegate.store.costs import StoredCosts
 from tidegate.store.database import Database
 from tidegate.store.decisions import StoredDecisions
 from tidegate.store.fence import Fence, NoFence
@@ -40,6 +41,7 @@ class Store:
         self.usage = StoredUsage(database, layouts, self.fence)
         self.commands = StoredCommands(database)
         self.bills = StoredBills(database)
+        self.costs = StoredCosts(database, self.fence)
         self.alerts = StoredAlerts(database, self.fence)
         self.figures = StoredFigures(database, self.fence, partitions)
         self.job_runs = StoredJobRuns(database, self.fence)

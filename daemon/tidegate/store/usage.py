@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
+from tidegate.model.activity import HostTokens
 from tidegate.model.reading import HostName
 from tidegate.model.usage import TokenUsage
 from tidegate.store.buckets import COUNTERS, closing, fill, settled
@@ -19,6 +20,7 @@ from tidegate.store.marks import mark, marked, marked_hosts, postpone, unmark
 from tidegate.store.schema import engine, horizon, usage
 from tidegate.store.shares import Shares
 
+_TOKENS = ("prompt_tokens", "cached_prompt_tokens", "generation_tokens")
 _AT_ONCE = 48
 """Buckets of a host in one transaction."""
 _ROUNDS = 40
@@ -58,6 +60,18 @@ class StoredUsage:
         with self._database.begin() as connection:
             rows = connection.execute(query).mappings().all()
         return [TokenUsage(**row) for row in rows]
+
+    def by_host(self, since: datetime, until: datetime) -> Sequence[HostTokens]:
+        """The same for each host and pool, as far as the tokens are known."""
+        totals = [func.coalesce(func.sum(usage.c[name]), 0.0).label(name) for name in _TOKENS]
+        query = (
+            select(usage.c.host, usage.c.pool, usage.c.bucket, *totals, func.bool_or(usage.c.partial).label("partial"))
+            .where(usage.c.bucket >= since, usage.c.bucket < until, usage.c.pool != "")
+            .group_by(usage.c.bucket, usage.c.host, usage.c.pool)
+            .order_by(usage.c.bucket, usage.c.host, usage.c.pool)
+        )
+        with self._database.begin() as connection:
+            return [HostTokens(**row) for row in connection.execute(query).mappings()]
 
     def _round(self, host: HostName, now: datetime) -> tuple[set[datetime], bool]:
         """One transaction's worth of a host's buckets: which were worked out, and whether more may wait."""
