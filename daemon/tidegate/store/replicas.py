@@ -115,9 +115,7 @@ class StoredReplicas:
         failed_at = case((replica.c.state == ReplicaState.FAILED, replica.c.since))
         start = func.greatest(replica.c.requested_at, since).label("start")
         end = func.least(func.coalesce(replica.c.stopped_at, failed_at, until), until).label("end")
-        query = select(
-            replica.c.id, replica.c.pool, replica.c.host, replica.c.gpu_count, replica.c.flavour, start, end
-        )
+        query = select(replica.c.id, replica.c.pool, replica.c.host, replica.c.gpu_count, replica.c.flavour, start, end)
         with self._database.begin() as connection:
             rows = connection.execute(query.where(start < end).order_by(start, replica.c.id)).all()
         return [_holding(row, policy) for row in rows]
