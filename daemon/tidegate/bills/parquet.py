@@ -28,13 +28,13 @@ def parquet_rows(source: IO[bytes], name: str) -> Records:
     try:
         file = parquet.ParquetFile(_seekable(source, pa), pre_buffer=False)
         schema = file.schema_arrow
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise Permanent(f"{name}: cannot be read as Parquet ({str(error)[:200]})") from error
     records = Records(iter(()), encoding="parquet")
     doubles = [field.name for field in schema if pa.types.is_floating(field.type) and "cost" in field.name.lower()]
     if doubles:
         records.notes[f"amounts are binary doubles ({', '.join(doubles[:4])}): read as the shortest decimal"] = 1
-    records.rows = _rows(file, name, pa.ArrowInvalid)
+    records.rows = _rows(file, name, pa)
     return records
 
 
@@ -48,26 +48,34 @@ def _seekable(source: IO[bytes], pa: Any) -> Any:
     return source
 
 
-def _rows(file: Any, name: str, failure: type[Exception]) -> Iterator[list[str]]:
+def _rows(file: Any, name: str, pa: Any) -> Iterator[list[str]]:
     header: list[str] | None = None
     try:
         for batch in file.iter_batches(batch_size=_BATCH, use_threads=False):
-            while any(str(kind.type).startswith("struct") for kind in batch.schema):
-                batch = batch.flatten()  # noqa: PLW2901 - struct by struct
+            table = pa.Table.from_batches([batch])
+            while any(pa.types.is_struct(field.type) for field in table.schema):
+                table = table.flatten()  # struct by struct
             if header is None:
-                header = list(batch.schema.names)
+                header = list(table.schema.names)
                 yield header
-            columns = [[_text(value) for value in column.to_pylist()] for column in batch.columns]
-            yield from map(list, zip(*columns, strict=True))
-    except (failure, OSError) as error:
+            yield from map(list, zip(*(_texts(column, pa) for column in table.columns), strict=True))
+    except (pa.ArrowException, OSError) as error:
         raise Permanent(f"{name}: damaged Parquet ({str(error)[:200]})") from error
     if header is None:
         yield list(file.schema_arrow.names)
 
 
+def _texts(column: Any, pa: Any) -> list[str]:
+    """A column's cells. A single-precision number is written by Arrow itself: as a Python float it grows digits."""
+    if pa.types.is_floating(column.type) and not pa.types.is_float64(column.type):
+        column = column.cast(pa.float32()).cast(pa.string())
+    return [_text(value) for value in column.to_pylist()]
+
+
 _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "",
     str: str,
+    bytes: lambda value: value.decode("utf-8", "replace"),  # older writers do not say that their bytes are text
     bool: lambda value: "true" if value else "false",
     float: repr,
     Decimal: lambda value: format(value, "f"),
