@@ -210,8 +210,8 @@ def timed(asks: Mapping[str, Callable[[], bytes]]) -> dict[str, float]:
 def difference(ours: Answer, theirs: Answer, query: Query) -> str:
     """Where the answers differ in their series, times or values, in words; empty when they do not.
 
-    Samples have to be the same but for the last of 15 digits (VictoriaMetrics keeps decimals), means as close as
-    float32 can be.
+    Samples have to be the same but for the last of 13 digits (VictoriaMetrics keeps decimals of about that many), means
+    as close as float32 can be.
     """
     if ours.keys() != theirs.keys():
         return f"series {sorted(ours.keys() ^ theirs.keys())[:3]}"
@@ -219,7 +219,7 @@ def difference(ours: Answer, theirs: Answer, query: Query) -> str:
         ends, their = theirs[name][0] + (0.001 - query.step if query.step else 0.0), theirs[name][1]
         if len(at) != len(ends) or not np.allclose(at, ends, rtol=0, atol=5e-4):
             return f"{name}: {len(at)} and {len(ends)} times"
-        off = np.abs(values - their) > (CLOSE if query.step else 1e-14) * np.abs(values)
+        off = np.abs(values - their) > (CLOSE if query.step else 1e-12) * np.abs(values)
         if off.any():
             place = int(np.flatnonzero(off)[0])
             return f"{name}: {off.sum()} values, such as {values[place]!r} and {their[place]!r} at {at[place]}"
