@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tidegate.model.fleet import ReplicaState, Want
 from tidegate.model.reading import HostName
@@ -46,6 +46,10 @@ class Layout(Message):
     ]
 
 
+_READ = "read"
+"""What a report's values said when they were checked: once is enough, unless a copy has been given others."""
+
+
 class Report(Message):
     """One sampling time: a vector (model/vector.py, base64) in the order of its layout."""
 
@@ -56,20 +60,17 @@ class Report(Message):
     layout: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     values: str
 
-    _read: tuple[str, bytes] = PrivateAttr(("", b""))
-    """What `values` said when it was checked: reading it once is enough, unless a copy has been given other values."""
-
     @model_validator(mode="after")
     def _whole_vector(self) -> Self:
         data = base64.b64decode(self.values, validate=True)
         if len(data) % 8:
             raise ValueError(f"values: {len(data)} bytes are not a whole number of float64 values")
-        self._read = self.values, data
+        self.__dict__[_READ] = self.values, data  # beside the fields, like a cached property: no part of what is equal
         return self
 
     def vector(self) -> bytes:
         """The packed values."""
-        text, data = self._read
+        text, data = self.__dict__.get(_READ, ("", b""))
         return data if text is self.values else base64.b64decode(self.values)
 
 
