@@ -209,8 +209,8 @@ class CurReader(Cells):
         billing_start, billing_end = self.time(cells, self._billing[0]), self.time(cells, self._billing[1])
         if start is None:
             begins, _, ends = self.text(cells, self._interval).partition("/")
-            start = self.time([begins], 0) or billing_start
-            end = self.time([ends], 0) or billing_end if begins else billing_end
+            start = self.moment(begins, self._interval) or billing_start
+            end = self.moment(ends, self._interval) or billing_end if begins else billing_end
         if start is None:
             raise RowError("neither a usage period nor a billing period")
         if billing_start is None:

@@ -138,11 +138,14 @@ class Cells:
 
     def time(self, cells: Sequence[str], place: int) -> datetime | None:
         """A moment, None where nothing stands."""
-        cell = cells[place]
+        return self.moment(cells[place], place)
+
+    def moment(self, text: str, place: int) -> datetime | None:
+        """The same of a part of a column's cell."""
         try:
-            return self._moments[cell]
+            return self._moments[text]
         except KeyError:
-            return self._new_moment(cell, place)
+            return self._new_moment(text, place)
 
     def _new_moment(self, cell: str, place: int) -> datetime | None:
         bare = cell.strip()

@@ -10,12 +10,16 @@ from tidegate.model.charge import ChargeCategory
 
 _OWN = (
     "云服务类型", "企业项目", "企业项目名称", "官网价", "cloudservicetype", "cloudservicetypename", "enterpriseproject",
-    "consumeamount", "officialamount", "servicetypename",
+    "consumeamount", "officialamount", "servicetypename", "servicetypecode", "企业项目id", "官网价", "官网价总金额",
+    "产品类型编码", "消费流水号",
 )  # fmt: skip
 NAMES = Headers(
     payable=("应付金额", "应付金额元", "amountdue", "consumeamount", "amount", "消费金额", "应付"),
-    gross=("官网价", "officialamount", "listprice", "原价"),
-    off=(("优惠金额", "discountamount", "discounts", "discount"), ("抹零金额", "erasedamount")),
+    gross=("官网价", "官网价总金额", "officialamount", "listprice", "原价"),
+    off=(
+        ("优惠金额", "折扣优惠", "discountamount", "discounts", "discount"),
+        ("抹零金额", "erasedamount", "truncatedamount"),
+    ),
     cycle=("账期", "billcycle", "billingcycle", "cycle", "账单月份"),
     account=("账号id", "账号名", "账号", "客户账号", "customerid", "accountname", "payeraccountid", "account"),
     owner=(
@@ -35,7 +39,7 @@ NAMES = Headers(
         "servicetypename",
         "产品",
     ),
-    kind=("账单类型", "billtype", "交易类型", "tradetype"),
+    kind=("账单类型", "billtype", "交易类型", "订单类型", "tradetype"),
     mode=("计费模式", "chargemode", "billingmode", "chargingmode"),
     instance=("资源id", "resourceid", "实例id", "resinstanceid"),
     name=("资源名称", "resourcename", "实例名称"),
@@ -47,6 +51,7 @@ NAMES = Headers(
         "effectivetime",
         "usagestarttime",
         "消费时间",
+        "消费退订时间",
         "expendituretime",
         "billdate",
         "账单日期",
@@ -62,6 +67,8 @@ class HuaweiReader(InstanceBillReader):
     provider: ClassVar = "huawei"
     names: ClassVar = NAMES
     kinds: ClassVar = {
+        "消费": ChargeCategory.USAGE,  # the fee of a cancellation names both
+        "expenditure": ChargeCategory.USAGE,
         "refund": ChargeCategory.CREDIT,
         "退": ChargeCategory.CREDIT,
         "unsubscri": ChargeCategory.CREDIT,

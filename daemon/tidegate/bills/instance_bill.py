@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,7 +28,11 @@ _SECONDS = {
     "日": 86_400,
     "day": 86_400,
 }
-_MONTHS = {"月": 1, "month": 1, "年": 12, "year": 12}
+_MONTHS = {"月": 1, "month": 1, "months": 1, "年": 12, "year": 12, "years": 12}
+_LENGTH = re.compile(r"(\d+)(?:\.0*)?\s*个?\s*(\D*)")
+"""A service period such as `1`, `1个月` or `12 Month`."""
+_FROM_TO = re.compile(r"(\d{4}\D.*?)\s*[-~–—至到]\s*(\d{4}[-/.年].*)", re.DOTALL)
+"""Both ends in one cell: `2026-03-23 22:00:00 GMT+08:00-2026-03-23 23:00:00 GMT+08:00`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +144,13 @@ class InstanceBillReader(Cells):
         )
 
     def cost(self, cells: list[str]) -> Decimal:
-        """The payable amount; where none stands, the gross one less what is taken off."""
+        """The payable amount; where none stands, the gross one less what is taken off, if the bill says that."""
         payable = self.number(cells, self._payable)
         if payable is not None:
             return payable
+        width = len(self.columns)
+        if self._payable < width and all(place == width for place in self._off):
+            return self.amount(cells, self._payable)  # a list price is no cost: refused
         total = self.amount(cells, self._gross)
         for place in self._off:
             total = EXACT.subtract(total, self.number(cells, place) or Decimal(0))
@@ -161,7 +169,9 @@ class InstanceBillReader(Cells):
 
     def _periods(self, cells: list[str], *, prepaid: bool) -> tuple[datetime, datetime, datetime, datetime]:
         """What is used or prepaid for; then the cycle, a month of UTC+8."""
-        start = self.time(cells, self._start) or self.time(cells, self._paid)
+        start, until = self._span(cells, self._start)
+        if start is None:
+            start, until = self._span(cells, self._paid)
         cycle = self.text(cells, self._cycle)
         if cycle:
             billing_start, billing_end = month_of(cycle[:7], CHINA)
@@ -171,30 +181,40 @@ class InstanceBillReader(Cells):
             raise RowError("neither a billing cycle nor a time")
         if start is None:
             return billing_start, billing_end, billing_start, billing_end
-        end = self._end_of(cells, start, prepaid=prepaid)
+        end = until or self._end_of(cells, start, prepaid=prepaid)
         if end < start:
             raise RowError("the usage period ends before it starts")
         return start, end, billing_start, billing_end
 
+    def _span(self, cells: list[str], place: int) -> tuple[datetime | None, datetime | None]:
+        """A moment, or both ends of a period that one cell holds."""
+        found = _FROM_TO.fullmatch(cells[place].strip())
+        if found is None:
+            return self.time(cells, place), None
+        return self.moment(found[1], place), self.moment(found[2], place)
+
     def _end_of(self, cells: list[str], start: datetime, *, prepaid: bool) -> datetime:
         """A prepaid service lasts its service period; else the end that stands there; a day alone is that day."""
-        length = self.number(cells, self._period) if prepaid else None
-        unit = self.text(cells, self._period_unit).casefold()
-        if length is not None and unit in _SECONDS:
-            return start + timedelta(seconds=int(length) * _SECONDS[unit])
-        if length is not None and unit in _MONTHS:
-            local = start.astimezone(CHINA)
-            months = local.year * 12 + local.month - 1 + int(length) * _MONTHS[unit]
-            first = datetime(months // 12, months % 12 + 1, 1, tzinfo=CHINA)
-            last = (first.replace(day=28) + timedelta(days=4)).replace(day=1) - DAY
-            return first.replace(
-                day=min(local.day, last.day), hour=local.hour, minute=local.minute, second=local.second
-            )
+        if prepaid and (served := self._served(cells, start)) is not None:
+            return served
         end = self.time(cells, self._end)
         if end is not None:
             return end
         written = self.text(cells, self._start, self._paid)
         return start + DAY if ":" not in written else start
+
+    def _served(self, cells: list[str], start: datetime) -> datetime | None:
+        """When the service period ends, None where none can be read."""
+        found = _LENGTH.fullmatch(self.text(cells, self._period))
+        if found is None:
+            return None
+        length, unit = int(found[1]), (self.text(cells, self._period_unit) or found[2].strip()).casefold()
+        try:
+            if unit in _SECONDS:
+                return start + timedelta(seconds=length * _SECONDS[unit])
+            return _months_later(start, length * _MONTHS[unit]) if unit in _MONTHS else None
+        except (ValueError, OverflowError):  # longer than the calendar
+            return None
 
     def hint(self, cells: list[str]) -> Hint:
         """The payable amount, else the gross one."""
@@ -204,3 +224,12 @@ class InstanceBillReader(Cells):
         except ValueError:
             start = None
         return Hint(told.amount, "CNY" if told.currency == "XXX" else told.currency, told.account, start)
+
+
+def _months_later(start: datetime, months: int) -> datetime:
+    """The same time of day and day of the month, or the month's last day where that does not exist."""
+    local = start.astimezone(CHINA)
+    months += local.year * 12 + local.month - 1
+    first = local.replace(year=months // 12, month=months % 12 + 1, day=1)
+    last = (first.replace(day=28) + timedelta(days=4)).replace(day=1) - DAY
+    return first.replace(day=min(local.day, last.day))

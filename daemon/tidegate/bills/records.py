@@ -169,13 +169,25 @@ def _objects(text: io.TextIOWrapper, name: str, *, document: bool) -> Iterator[M
 
 
 def _is_record(found: Any) -> bool:
-    return isinstance(found, dict) and not any(
-        _is_list_of_objects(value) for key, value in found.items() if key in _LISTS
-    )
+    return isinstance(found, dict) and _kept(found) is None
 
 
-_LISTS = ("data", "records", "items", "rows", "results", "Data", "Items", "pods", "billing", "usage", "value")
+_LISTS = (
+    "data", "records", "items", "rows", "results", "Data", "Items", "Item", "List", "DetailSet", "pods", "billing",
+    "usage", "value", "fee_records", "monthly_records",
+)  # fmt: skip
 """Keys under which an answer of an API keeps its rows."""
+_WRAPPERS = ("Result", "Response", "Data", "Items", "data", "result", "response")
+"""Keys around those."""
+
+
+def _kept(found: Mapping[str, Any]) -> list[Any] | None:
+    """The rows in an answer of an API; None where it holds no list of them."""
+    for key in _LISTS:
+        if _is_list_of_objects(found.get(key)):
+            return list(found[key])
+    inner = (found[key] for key in _WRAPPERS if isinstance(found.get(key), dict))
+    return next((rows for each in inner if (rows := _kept(each)) is not None), None)
 
 
 def _is_list_of_objects(value: Any) -> bool:
@@ -194,7 +206,7 @@ def _whole(text: io.TextIOWrapper, begun: str, name: str) -> Any:
 
 def _listed(found: Any, name: str) -> Sequence[Mapping[str, Any]]:
     if isinstance(found, dict):
-        inner = next((found[key] for key in _LISTS if _is_list_of_objects(found.get(key))), None)
+        inner = _kept(found)
         found = inner if inner is not None else [found]
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise Permanent(f"{name}: the JSON holds no list of objects")

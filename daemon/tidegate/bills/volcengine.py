@@ -13,7 +13,7 @@ NAMES = Headers(
     gross=("originalbillamount", "原价"),
     off=(("preferentialbillamount", "优惠金额"), ("roundamount", "抹零金额")),
     cycle=("billperiod", "账期", "账单月份"),
-    account=("payerid", "付款方id", "付款方账号id", "支付方id", "账号id"),
+    account=("payerid", "付款方id", "付款方账号id", "支付方id", "支付账号id", "账号id"),
     owner=("ownerid", "使用方id", "所有者id", "使用者id", "资源归属方id"),
     product=("productzh", "product", "产品", "产品名称", "产品中文名称"),
     kind=("billcategory", "账单类别", "账单类型", "交易类型"),
@@ -35,6 +35,7 @@ class VolcengineReader(InstanceBillReader):
     provider: ClassVar = "volcengine"
     names: ClassVar = NAMES
     kinds: ClassVar = {
+        "消费": ChargeCategory.USAGE,
         "refund": ChargeCategory.CREDIT,
         "退": ChargeCategory.CREDIT,
         "transfer": ChargeCategory.ADJUSTMENT,
@@ -47,10 +48,10 @@ VOLCENGINE = Format(
     title="Volcengine bill details",
     needs=(
         (*NAMES.payable, *NAMES.gross),
-        ("billperiod", "instanceno", "付款方id", "付款方账号id", "支付方id", "实例编号", "使用方id"),
+        ("billperiod", "instanceno", "付款方id", "付款方账号id", "支付方id", "支付账号id", "实例编号", "使用方id"),
         (*NAMES.cycle, *NAMES.start),
     ),
-    lacks=("支付者uin", "云服务类型", "pretaxamount"),
+    lacks=("支付者uin", "云服务类型", "billingcycle"),
     reader=VolcengineReader,
     money=("payableamount", "应付金额"),
     times=(*NAMES.start, *NAMES.end, *NAMES.paid_at),
