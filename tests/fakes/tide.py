@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from itertools import pairwise
 
 from fakes.world import CHAT, World, policy
 
@@ -38,7 +38,7 @@ class Tide(World):
         """Requests that wait, all replicas together."""
         self.gateway = True
         """Whether the front door tells what it sees."""
-        self.broken: Mapping[SignalName, Signal] | None = None
+        self.broken: Mapping[SignalName, Signal] = {}
         """Signals that every replica gives in place of its own."""
 
     def fleet(self, load: float) -> Fleet:
@@ -56,8 +56,6 @@ class Tide(World):
             return {}
         if one.id in self.silent:
             return SILENT
-        if self.broken is not None:
-            return self.broken
         ready = sum(other.state is ReplicaState.READY for other in self.replicas)
         waiting = self.queue / ready
         tpot = 0.02 / (1.0 - share * (2.0 / 3.0) / FULL) if share < 1.0 else 0.2
@@ -73,7 +71,7 @@ class Tide(World):
         }
         if share > 0:
             numbers |= {SignalName.TPOT_P95: tpot, SignalName.TTFT_P95: 0.3 + waiting / REQUESTS}
-        return {name: Value(value) for name, value in numbers.items()}
+        return {**{name: Value(value) for name, value in numbers.items()}, **self.broken}
 
     def warmed(self, load: float, minutes: float = 60) -> Tide:
         """After so long under a steady load: everything that it teaches is known."""
@@ -89,10 +87,5 @@ class Tide(World):
     @property
     def turns(self) -> int:
         """How often the supply went the other way than before."""
-        steps = [b - a for a, b in zip(self.sizes, self.sizes[1:], strict=False) if a != b]
-        return sum((a > 0) != (b > 0) for a, b in zip(steps, steps[1:], strict=False))
-
-
-def minutes(count: float) -> timedelta:
-    """A length of time."""
-    return timedelta(minutes=count)
+        steps = [b - a for a, b in pairwise(self.sizes) if a != b]
+        return sum((a > 0) != (b > 0) for a, b in pairwise(steps))

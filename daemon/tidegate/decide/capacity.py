@@ -25,7 +25,7 @@ _FADE_S = 7200.0
 """The fit forgets over two hours,"""
 _FADE_MISSES_S = 3600.0
 """the misses over one, and"""
-_FADE_WORK_S = 450.0
+_FADE_WORK_S = 240.0
 """the size of a request over a quarter."""
 _IDLE_SPEED = 3.5
 """Before anything is known: an idle engine answers this many times as fast as the objective asks."""
@@ -46,8 +46,6 @@ _WAIT_BEHIND = 0.08
 _PRIOR_WAITS = 20.0
 _BY_ITSELF = 0.7
 """A long prompt that takes more than this part of the objective by itself will often miss it by itself."""
-_HIDDEN, _SHOWN = 20.0, 0.05
-"""Where so many samples were late and next to none ever showed a queue, the queue is one that is not told."""
 _MOST_CROWDED = 0.95
 _CROWD = 3.0
 _PRIOR_MISSES = ((0.60, 0.0), (0.80, 0.006), (0.90, 0.02), (1.0, 0.05), (1.2, 0.3), (2.3, 0.9))
@@ -139,7 +137,9 @@ def _late_by_waits(capacity: Capacity, slo: SloPolicy) -> list[float]:
     about exponential.
     """
     waited, crowded = capacity.waits
-    per_load = (waited + _PRIOR_WAITS * _WAIT_BEHIND * _alone(capacity, slo)) / (crowded + _PRIOR_WAITS)
+    per_load = (waited + _PRIOR_WAITS * _WAIT_BEHIND * min(_alone(capacity, slo), 0.5 * slo.ttft_s)) / (
+        crowded + _PRIOR_WAITS
+    )
     loads = (min(_MOST_CROWDED, (place + 0.5) * STEP) for place in range(STEPS))
     slack = _slack(capacity, slo)
     return [math.exp(-slack * (1.0 - load) / (per_load * load)) for load in loads]
@@ -203,7 +203,8 @@ def learned(
 def _with_waits(capacity: Capacity, mean: float, samples: Sequence[Sample], slo: SloPolicy, seconds: float) -> Capacity:
     fade = math.exp(-seconds / _FADE_MISSES_S)
     waited, crowded = (fade * value for value in capacity.waits)
-    seen, alone = (fade * value for value in capacity.alone)
+    quick = math.exp(-seconds / _FADE_WORK_S)
+    seen, alone = (quick * value for value in capacity.alone)
     free = [sample.ttft for sample in samples if sample.ttft and queued(sample) <= 0]
     capacity = replace(capacity, alone=(seen + len(free), alone + sum(free)))
     each = wait_each(capacity)
@@ -272,19 +273,15 @@ def _sums(
 def _with_misses(capacity: Capacity, loads: Sequence[tuple[float, Sample]], slo: SloPolicy, seconds: float) -> Capacity:
     fade = math.exp(-seconds / _FADE_MISSES_S)
     found = [[fade * seen, fade * missed] for seen, missed in capacity.bins or (_NOTHING,) * STEPS]
-    shown, hidden = (fade * seen for seen in capacity.queues)
     each = capacity.work / capacity.requests if capacity.requests > 1e-9 else 0.0
     short = capacity.alone[0] >= 2 * _FEW and _alone(capacity, slo) <= _BY_ITSELF * slo.ttft_s
-    plain = short or (hidden > _HIDDEN and shown < _SHOWN * hidden)
     for load, sample in loads:
         wait, late = queued(sample) * each, _late(sample, slo)
-        shown += sample.waiting > 0
-        hidden += sample.waiting <= 0 and late > 0.05
-        first = max(_clamped(wait / slo.ttft_s - 0.5) * 2.0, late if plain or wait > 0.5 * slo.ttft_s else 0.0)
+        first = max(_clamped(wait / slo.ttft_s - 0.5) * 2.0, late if short or wait > 0.5 * slo.ttft_s else 0.0)
         place = min(STEPS - 1, int(load / STEP))
         found[place][0] += 1.0
         found[place][1] += max(first, _slow(sample, slo))
-    return replace(capacity, bins=tuple((seen, missed) for seen, missed in found), queues=(shown, hidden))
+    return replace(capacity, bins=tuple((seen, missed) for seen, missed in found))
 
 
 def _late(sample: Sample, slo: SloPolicy) -> float:

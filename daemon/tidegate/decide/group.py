@@ -218,7 +218,10 @@ def _taught(seen: Seen, memory: ServiceMemory, flow: Flow, seconds: float) -> Se
     forecast = _in_new_unit(memory, capacity)
     if not flow.blind and memory.capacity.unit:
         forecast = observed(
-            forecast, pressure_of(flow, replace(memory, capacity=capacity), slo).load, seen.horizon, seen.now
+            forecast,
+            pressure_of(flow, replace(memory, capacity=capacity), slo, seen.horizon).load,
+            seen.horizon,
+            seen.now,
         )
     first = memory.first or (seen.now, seen.count)
     return replace(memory, first=first, capacity=capacity, forecast=forecast)

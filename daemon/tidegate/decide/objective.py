@@ -16,8 +16,8 @@ from tidegate.model.fleet import ServiceName
 from tidegate.model.memory import Capacity, ServiceMemory
 from tidegate.model.policy import SloPolicy
 
-_DRAIN_S = 30.0
-"""A queue is to be gone within this."""
+_DRAIN_S, _DRAIN = 30.0, 0.2
+"""A queue is to be gone within this, or this part of the time that help takes to come."""
 _FULL_KV = 0.85
 _SHRINK_AT = 0.15
 """Replicas' worth of KV cache that must be free before one less is asked for."""
@@ -34,7 +34,7 @@ _NOTHING = 0.01
 _LITTLE = 0.3
 _ARRIVING = 0.8
 """How far what arrives may lie above what is carried before it counts: requests differ in size."""
-_LEAVING = 1.5
+_LEAVING = 1.15
 _ROUNDING = 1e-9
 _MOST = 100_000.0
 
@@ -55,7 +55,7 @@ class Pressure:
     """Replicas that the KV caches in use would fill."""
 
 
-def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
+def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy, horizon: float) -> Pressure:
     """What the group carries now, with what waits before it and what the gateway says is coming."""
     capacity = memory.capacity
     stick, target = yardstick(capacity), _TARGET * curve(capacity, slo).limit(_KNEE)
@@ -63,7 +63,7 @@ def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy) -> Pressure:
     each = known / len(flow.samples) if flow.samples else 0.0
     per_request = _per_request(capacity)
     arriving = (flow.arrivals or 0.0) * per_request
-    queue = flow.waiting * per_request / _DRAIN_S
+    queue = flow.waiting * per_request / max(_DRAIN_S, _DRAIN * horizon)
     kv = sum(sample.kv for sample in flow.samples) / _FULL_KV
     return Pressure(
         load=_offered(known + flow.silent * each, arriving, flow),
@@ -83,7 +83,7 @@ def _offered(known: float, arriving: float, flow: Flow) -> float:
     """What is asked for, not what is done: less is done than asked while a queue grows, more while it is worked off."""
     if flow.arrivals is None or arriving <= 0:
         return min(_MOST, known)
-    return min(_MOST, max(_ARRIVING * arriving, min(known, _LEAVING * arriving + 0.5)))
+    return min(_MOST, max(_ARRIVING * arriving, min(known, _LEAVING * arriving + 0.25)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def demand_by_objective(setting: Setting, flow: Flow, memory: ServiceMemory) -> 
     changes nothing.
     """
     slo, supply, horizon, capacity = setting.slo, setting.supply, setting.horizon, memory.capacity
-    pressure = pressure_of(flow, memory, slo)
+    pressure = pressure_of(flow, memory, slo, horizon)
     misses = curve(capacity, slo)
     outlook = ahead(memory.forecast, pressure.known if flow.blind else pressure.load, horizon, setting.now)
     allowed = _allowed(capacity, slo)
@@ -115,14 +115,14 @@ def demand_by_objective(setting: Setting, flow: Flow, memory: ServiceMemory) -> 
         _enough(outlook.loads(pressure.queue + pressure.silent_extra), misses, _SURE * allowed),
         _ceil(pressure.kv + _SHRINK_AT),
     )
-    wish = max(grow, min(supply, shrink))
-    if not (flow.told and _at_rest(flow, outlook)):
-        wish = max(wish, 1)
+    wish = max(grow, min(supply, shrink), 1)
     if flow.blind or not capacity.unit:
         wish = max(wish, supply)
     if not flow.busy:  # what was learned may keep a size, it takes a request to ask for more
         wish = min(wish, max(supply, 1))
-    now_needs = _enough([(1.0, pressure.load + pressure.silent_extra)], misses, _NOW * allowed)
+    rests = flow.told and _at_rest(flow, outlook)
+    wish = 0 if rests and not flow.blind else wish
+    now_needs = 0 if rests else _enough([(1.0, pressure.load + pressure.silent_extra)], misses, _NOW * allowed)
     because = (
         f"{setting.key} carries {pressure.load:.1f} replicas' worth of load on {_ready(flow)}, up to "
         f"{outlook.peak(_LIKELY):.1f} expected in {horizon:.0f} s, and one carries {misses.limit(_KNEE):.2f} "

@@ -44,7 +44,8 @@ def _matched(prefill: Sized, decode: Sized, gpus_left: int | None) -> tuple[Size
     wanted = _growth(prefill) + _growth(decode)
     if gpus_left is None or wanted <= gpus_left:
         return prefill, decode
-    return _cut(prefill, gpus_left / wanted), _cut(decode, gpus_left / wanted)
+    prefill = _cut(prefill, math.floor(_growth(prefill) * gpus_left / wanted))
+    return prefill, _cut(decode, gpus_left - _growth(prefill))
 
 
 def _raised(sized: Sized, target: int) -> Sized:
@@ -55,12 +56,11 @@ def _raised(sized: Sized, target: int) -> Sized:
     return replace(sized, guarded=replace(sized.guarded, target=target, holds=holds))
 
 
-def _cut(sized: Sized, part: float) -> Sized:
-    """Only this part of the growth."""
-    more = sized.guarded.target - sized.count
-    if more <= 0:
+def _cut(sized: Sized, gpus: int) -> Sized:
+    """No more growth than these GPUs hold."""
+    target = min(sized.guarded.target, sized.count + gpus // sized.width)
+    if target == sized.guarded.target or target < sized.count:
         return sized
-    target = sized.count + math.floor(more * part + _ROUNDING)
     holds = (*sized.guarded.holds, Hold(Limit.BUDGET))
     return replace(sized, guarded=replace(sized.guarded, target=target, holds=holds))
 

@@ -25,8 +25,6 @@ class Capacity:
     """Load per prompt token and per generated token and second, as last taken from the fit."""
     bins: tuple[tuple[float, float], ...] = ()
     """By step of load: replica-ticks seen, and the share of requests taken to have missed the objective in them."""
-    queues: tuple[float, float] = (0.0, 0.0)
-    """Samples in which requests waited in the replica, and those in which only a late first token speaks of a queue."""
     waits: tuple[float, float] = (0.0, 0.0)
     """Sums of the mean wait in seconds and of load / (1 - load)."""
     alone: tuple[float, float] = (0.0, 0.0)
