@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tidegate.cli.core_planner import CorePlanner
 from tidegate.simulate.baselines.catalogue import baseline
@@ -62,6 +63,12 @@ class Result:
     failed: int
 
 
+def kept_of(jobs: Iterable[Job]) -> dict[Job, Result | None]:
+    """The results of those that were played before."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    return {job: _read(kept[_key(job)]) for job in jobs if _key(job) in kept}
+
+
 def play(jobs: Iterable[Job], processes: int) -> dict[Job, Result | None]:
     """Every job's result; None for a bound that no schedule keeps. What was played before is taken from the file."""
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
@@ -71,10 +78,21 @@ def play(jobs: Iterable[Job], processes: int) -> dict[Job, Result | None]:
     with ProcessPoolExecutor(processes) as pool:
         for count, (job, result) in enumerate(zip(new, pool.map(_played, new), strict=True), start=1):
             kept[_key(job)] = result and asdict(result)
-            KEPT.write_text(json.dumps(kept))
+            _keep(kept)
             print(f"\r{count} of {len(new)}: {job.trace}, {job.policy}, {job.faults}".ljust(79), end="", flush=True)
     print("\r".ljust(79), end="\r")
-    return {job: Result(**kept[_key(job)]) if kept[_key(job)] else None for job in wanted}
+    return {job: _read(kept[_key(job)]) for job in wanted}
+
+
+def _keep(kept: dict[str, Any]) -> None:
+    """In one step, so that an end in the middle loses nothing."""
+    new = KEPT.with_suffix(".new")
+    new.write_text(json.dumps(kept))
+    new.replace(KEPT)
+
+
+def _read(kept: dict[str, Any] | None) -> Result | None:
+    return Result(**kept) if kept else None
 
 
 def _played(job: Job) -> Result | None:
@@ -123,11 +141,16 @@ def _result(outcome: Outcome) -> Result:
 
 
 def _key(job: Job) -> str:
-    parts = ["simulate"] + (["decide", "model", "link/planner"] if job.policy == OURS else [])
+    more = {OURS: ["decide", "model", "link/planner"], BOUND: ["simulate/clairvoyant.py"]}
+    parts = ["simulate", *more.get(job.policy, [])]
     return f"{job.trace}|{job.start:g}|{job.policy}|{job.faults}|{job.seed}|{'|'.join(_digest(part) for part in parts)}"
 
 
 @cache
 def _digest(part: str) -> str:
-    files = sorted((ROOT / "daemon" / "tidegate" / part).rglob("*.py"))
+    """What a folder's or a file's code comes to; the search for the bound counts by itself alone."""
+    place = ROOT / "daemon" / "tidegate" / part
+    files = (
+        [place] if place.is_file() else [file for file in sorted(place.rglob("*.py")) if file.name != "clairvoyant.py"]
+    )
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]

@@ -26,7 +26,8 @@ from tidegate.simulate.world import Planner, World
 
 STRETCHES = (1, 2, 5)
 """Minutes of one stretch."""
-BISECTIONS = 8
+BISECTIONS = 7
+_ALL = 0.9999
 
 Play = Callable[[World, Planner, int], Outcome]
 
@@ -44,7 +45,10 @@ def clairvoyant(world: World, seed: int, play: Play, goal: float = 0.99, thinnin
     """The cheapest schedule found that serves `goal` of the requests within the SLO; None when no count can."""
     calm = replace(world, start_spread=0.0, faults=type(world.faults)())
     lowest, highest = sum(pool.min for pool in world.pools), sum(pool.max for pool in world.pools)
-    ladder = [play(replace(calm, initial=count), Static(count), seed) for count in range(lowest, highest + 1)]
+    ladder: list[Outcome] = []
+    for count in range(lowest, highest + 1):
+        full = bool(ladder) and ladder[-1].attainment > _ALL  # more replicas serve nobody better
+        ladder.append(ladder[-1] if full else play(replace(calm, initial=count), Static(count), seed))
     if max(outcome.attainment for outcome in ladder) < goal:
         return None
     search = _Search(calm, seed, play, goal, lowest)
