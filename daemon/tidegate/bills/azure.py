@@ -17,7 +17,7 @@ from tidegate.bills.moments import DAY, inclusive_end, month_around
 from tidegate.bills.words import PRICING, class_of
 from tidegate.model.charge import Charge, ChargeCategory, CommitmentStatus, Ledger, ServiceClass
 
-_COSTS = ("costinbillingcurrency", "cost", "pretaxcost", "billingpretaxtotal")
+_COSTS = ("costinbillingcurrency", "cost", "pretaxcost", "billingpretaxtotal", "extendedcost")
 _DATES = ("date", "usagedatetime", "usagedate")
 _BILLING_START, _BILLING_END = ("billingperiodstartdate",), ("billingperiodenddate",)
 _CATEGORIES: Mapping[str, ChargeCategory] = {

@@ -27,10 +27,16 @@ def names_of(header: str) -> tuple[str, ...]:
 
 
 class Columns:
-    """The columns of one file by name. A name that stands twice means its first column, and `doubled` says so."""
+    """The columns of one file by name. A name that stands twice means its first column, and `doubled` says so.
 
-    def __init__(self, header: Sequence[str]) -> None:
+    `growing`: the rows are objects whose keys may come later than the header was made. What is asked for in vain has a
+    place all the same then (`late`, beyond the empty cell), where `place_late` puts it when it does come.
+    """
+
+    def __init__(self, header: Sequence[str], *, growing: bool = False) -> None:
         self.header = tuple(header)
+        self.late: dict[tuple[str, ...], int] = {}
+        self._growing = growing
         self.doubled: frozenset[str] = frozenset(self._index_all())
 
     def _index_all(self) -> Iterable[str]:
@@ -61,7 +67,23 @@ class Columns:
 
     def find(self, *names: str) -> int:
         """The place of the first of these that the file has; one past the last column (an empty cell) when none."""
-        return next((self._index[name] for name in names if name in self._index), len(self.header))
+        found = next((self._index[name] for name in names if name in self._index), None)
+        if found is None and self._growing and names:
+            found = self.late.setdefault(names, len(self.header) + 1 + len(self.late))
+        return len(self.header) if found is None else found
+
+    def place_late(self, cells: list[str], extra: Iterable[str]) -> bool:
+        """Put `key=value` cells of keys that the header lacks where readers look; whether any is of no interest."""
+        cells += [""] * (len(self.header) + 1 + len(self.late) - len(cells))
+        passed = False
+        for text in extra:
+            key, _, value = text.partition("=")
+            name = plain(key)
+            places = [place for names, place in self.late.items() if name in names]
+            passed |= not places
+            for place in places:
+                cells[place] = cells[place] or value
+        return passed
 
     def has(self, *names: str) -> bool:
         """Whether the file has any of them."""

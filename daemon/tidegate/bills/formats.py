@@ -48,7 +48,9 @@ _BY_NAME = {format_.name: format_ for format_ in FORMATS}
 NAMES = (AUTO, *_BY_NAME)
 
 
-def choose(rows: Sequence[Sequence[str]], source: str, part: Part) -> tuple[Format, Columns, int]:
+def choose(
+    rows: Sequence[Sequence[str]], source: str, part: Part, *, growing: bool = False
+) -> tuple[Format, Columns, int]:
     """The format, the columns and which row is the header; raises Permanent with what was found.
 
     Consoles put a few lines before the header; it is looked for in the first twenty.
@@ -57,7 +59,7 @@ def choose(rows: Sequence[Sequence[str]], source: str, part: Part) -> tuple[Form
         raise Permanent(f"--source {source}: there is no such format; known: {', '.join(NAMES)}")
     candidates = FORMATS if source == AUTO else (_BY_NAME[source],)
     for at, row in enumerate(rows[:_HEADER_WITHIN]):
-        columns = Columns(row)
+        columns = Columns(row, growing=growing)
         for format_ in candidates:
             if format_.fits(columns):
                 chosen = azure.kind_of(columns, rows[at + 1 :], part.hints) if _asks(format_, source) else format_

@@ -6,10 +6,12 @@ are negative. The invoice month follows US Pacific time, usage is in UTC: usage 
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeGuard
 
 from tidegate.bills.cells import EXACT, NOTHING, decimal_of
 from tidegate.bills.columns import Columns
@@ -26,6 +28,9 @@ _CATEGORIES = {
     "rounding_error": ChargeCategory.ADJUSTMENT,
 }
 _ZERO = Decimal(0)
+_CREDIT_SUMS = ("creditsamount", "creditamount", "creditstotal", "credittotal", "creditssum", "totalcredits")
+"""The credits of a row in one figure, as queries flatten them."""
+_LONGEST_LIST = 1 << 16
 
 
 class GcpReader(Cells):
@@ -35,7 +40,7 @@ class GcpReader(Cells):
         super().__init__(columns, manner)
         find = columns.find
         self._cost, self._currency, self._account = find("cost"), find("currency"), find("billingaccountid")
-        self._credits, self._credit_sum = find("credits"), find("creditsamount", "creditstotal", "credittotal")
+        self._credits, self._credit_sum = find("credits"), find(*_CREDIT_SUMS)
         self._used = find("usagestarttime"), find("usageendtime")
         self._month, self._kind = find("invoicemonth"), find("costtype")
         self._service = find("servicedescription"), find("serviceid")
@@ -101,12 +106,10 @@ class GcpReader(Cells):
         if text[0] not in "[{":
             return decimal_of(text, comma=self.manner.comma) or _ZERO
         try:
-            found = json.loads(text, parse_float=str, parse_int=str)
-            items = [found] if isinstance(found, dict) else found
             total = _ZERO
-            for item in items:
-                total = EXACT.add(total, decimal_of(str(item["amount"])) or _ZERO)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            for amount in _amounts(text):
+                total = EXACT.add(total, decimal_of(amount) or _ZERO)
+        except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
             raise RowError(f"credits cannot be read: {text[:60]!r}") from error
         return total
 
@@ -137,6 +140,33 @@ class GcpReader(Cells):
         except ValueError:
             return told
         return Hint(told.amount, told.currency, told.account, start)
+
+
+def _amounts(text: str) -> list[str]:
+    """The amounts as written: of JSON, or of the Python that pandas and its like write for a list."""
+    try:
+        found = json.loads(text, parse_float=str, parse_int=str)
+    except ValueError:
+        return _python_amounts(text)
+    return [str(item["amount"]) for item in ([found] if isinstance(found, dict) else found)]
+
+
+def _python_amounts(text: str) -> list[str]:
+    if len(text) > _LONGEST_LIST:
+        raise ValueError("too long")
+    tree = ast.parse(text, mode="eval").body
+    amounts: list[str] = []
+    for item in tree.elts if isinstance(tree, ast.List) else [tree]:
+        if not isinstance(item, ast.Dict):
+            raise TypeError("no object")
+        named = {key.value: value for key, value in zip(item.keys, item.values, strict=True) if _is_text(key)}
+        written = ast.get_source_segment(text, named["amount"]) or ""
+        amounts.append(written.strip("'\""))
+    return amounts
+
+
+def _is_text(key: ast.expr | None) -> TypeGuard[ast.Constant]:
+    return isinstance(key, ast.Constant) and isinstance(key.value, str)
 
 
 GCP = Format(

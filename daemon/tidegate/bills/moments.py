@@ -25,6 +25,8 @@ _YEAR_FIRST = re.compile(
 _COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})")
 _MONTH = re.compile(r"(\d{4})[-/年]?(\d{1,2})月?")
 _EPOCH = re.compile(r"1\d{9}(\.\d+)?|1\.\d+[eE]\+?0?9")
+_FINE_EPOCH = re.compile(r"(1\d{9})(\d{3}|\d{6}|\d{9})")
+"""Milliseconds, microseconds or nanoseconds, as columnar files are written to JSON."""
 
 
 class MomentError(ValueError):
@@ -77,6 +79,8 @@ def _by_pattern(bare: str, *, day_first: bool) -> datetime:
         return datetime(int(found[1]), int(found[2]), int(found[3]))  # noqa: DTZ001
     if _EPOCH.fullmatch(bare):
         return datetime.fromtimestamp(float(bare), UTC)
+    if found := _FINE_EPOCH.fullmatch(bare):
+        return datetime.fromtimestamp(int(found[1]), UTC) + timedelta(microseconds=int(found[2].ljust(6, "0")[:6]))
     raise MomentError(bare)
 
 

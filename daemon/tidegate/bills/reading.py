@@ -27,6 +27,7 @@ from tidegate.runtime.errors import Permanent
 _SAMPLE = 1000
 _SHOWN = 200
 _HEADER_WITHIN = 20
+_LATE = "keys that only later objects have and that no figure needs"
 _TOTAL_WORDS = frozenset({"total", "grand total", "sum", "合计", "总计", "小计", "汇总"})
 
 
@@ -169,10 +170,17 @@ class _Opening:
     manner: Manner
     rows: Iterator[list[str]]
     width: int
+    growing: bool
 
     def take(self, cells: list[str], number: int) -> Sequence[Item] | Quarantined:
         """The row's items; none for a row that only adds up others."""
         width = self.width
+        if self.growing:
+            extra = cells[width:]
+            del cells[width:]
+            if self.columns.place_late(cells, extra):
+                self.reader.notes[_LATE] = self.reader.notes.get(_LATE, 0) + 1
+            return self._read(cells, number)
         if len(cells) != width:
             if len(cells) < width or any(cells[width:]):
                 if _adds_up(cells):
@@ -180,6 +188,9 @@ class _Opening:
                 return self._refuse(cells, number, f"{len(cells)} fields where the header has {width}")
             del cells[width:]
         cells.append("")
+        return self._read(cells, number)
+
+    def _read(self, cells: list[str], number: int) -> Sequence[Item] | Quarantined:
         try:
             found = self.reader.read(cells, number)
         except (RowError, NumberError, MomentError) as error:
@@ -209,7 +220,7 @@ def _adds_up(cells: Sequence[str]) -> bool:
 
 def _open(records: Records, part: Part, wishes: Wishes) -> _Opening:
     first = list(islice(records.rows, _HEADER_WITHIN + _SAMPLE))
-    format_, columns, at = choose(first, wishes.source, part)
+    format_, columns, at = choose(first, wishes.source, part, growing=records.growing)
     sample = first[at + 1 :]
     twice = columns.doubled & set(format_.money)
     if twice:
@@ -228,12 +239,14 @@ def _open(records: Records, part: Part, wishes: Wishes) -> _Opening:
     reader = format_.reader(columns, manner)
     if columns.doubled:
         reader.notes[f"columns that stand twice ({', '.join(sorted(columns.doubled)[:5])}): the first counts"] = 1
-    return _Opening(format_, columns, reader, manner, _blank_free(chain(sample, records.rows)), len(columns))
+    return _Opening(
+        format_, columns, reader, manner, _blank_free(chain(sample, records.rows)), len(columns), records.growing
+    )
 
 
 def _blank_free(rows: Iterator[list[str]]) -> Iterator[list[str]]:
     """Blank lines are no rows: neither empty ones nor lines of blanks or of separators alone."""
-    return (cells for cells in rows if cells[0] or any(map(str.strip, cells)))
+    return (cells for cells in rows if cells[0].strip() or any(map(str.strip, cells)))
 
 
 def _digest(cells: Sequence[str]) -> int:

@@ -32,6 +32,8 @@ class Records:
     encoding: str = "utf-8"
     notes: dict[str, int] = field(default_factory=dict)
     text: io.TextIOWrapper | None = None
+    growing: bool = False
+    """Whether rows may have keys that the header lacks, as `key=value` cells behind the others."""
 
     def close(self) -> None:
         """Close the file."""
@@ -57,7 +59,7 @@ def records_of(source: IO[bytes], name: str) -> Records:
     text = io.TextIOWrapper(source, encoding=encoding, errors="tidegate-count", newline="")
     start = _start(head, encoding)
     if start in ("{", "["):
-        return Records(_json_rows(text, name, document=start == "["), encoding=encoding, text=text)
+        return Records(_json_rows(text, name, document=start == "["), encoding=encoding, text=text, growing=True)
     return _csv_rows(text, encoding, head.decode(encoding, "replace"), name)
 
 

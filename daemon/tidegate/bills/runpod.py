@@ -1,4 +1,8 @@
-"""RunPod's billing answers (`GET /v2/billing/pods` and the like), as JSON or CSV: one row a pod and bucket of time."""
+"""RunPod's billing answers, as JSON or CSV: one row a pod (endpoint, volume; or all of them) and bucket of time.
+
+https://docs.runpod.io/api-reference-v2/billing/get-pod-billing-history. Where no
+total stands, the parts are added up.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,18 @@ from tidegate.bills.moments import DAY, month_around
 from tidegate.model.charge import Charge, ServiceClass
 
 _TOTAL = ("totalamount", "amount", "total", "totalcost", "cost")
-_GPU, _CPU = ("gpuamount", "gpucost"), ("cpuamount", "cpucost")
-_DISK = ("diskamount", "diskcost", "storageamount", "storagecost", "diskspaceamount")
+_DISKS = (
+    ("diskamount", "diskcost", "storageamount", "storagecost", "diskspaceamount"), ("poddiskamount",),
+    ("serverlessdiskamount",), ("storagestandardamount",), ("storagehighperformanceamount",), ("clusterdiskamount",),
+)  # fmt: skip
+_OTHERS = (
+    ("gpuamount", "gpucost"), ("cpuamount", "cpucost"), ("feeamount",), ("podgpuamount",), ("podcpuamount",),
+    ("serverlessgpuamount",), ("serverlesscpuamount",), ("serverlessfeeamount",), ("endpointamount",),
+    ("clustergpuamount",), ("clusternetworkingamount",),
+)  # fmt: skip
+_PARTS = tuple(name for names in (*_DISKS, *_OTHERS) for name in names)
 _START = ("starttime", "bucketstart", "time", "start", "date")
-_IDS = ("podid", "endpointid", "networkvolumeid", "volumeid", "clusterid")
+_IDS = ("podid", "endpointid", "networkvolumeid", "volumeid", "clusterid", "serverlessid")
 _BUCKETS = {"hour": timedelta(hours=1), "day": DAY, "week": 7 * DAY}
 
 
@@ -27,8 +39,8 @@ class RunPodReader(Cells):
     def __init__(self, columns: Columns, manner: Manner) -> None:
         super().__init__(columns, manner)
         find = columns.find
-        self._total, self._disk = find(*_TOTAL), find(*_DISK)
-        self._others = [find(*_GPU), find(*_CPU)]
+        self._total = find(*_TOTAL)
+        self._disks, self._others = [find(*each) for each in _DISKS], [find(*each) for each in _OTHERS]
         self._start, self._end, self._bucket = find(*_START), find("endtime", "bucketend", "end"), find("bucketsize")
         self._ids, self._name = [find(each) for each in _IDS], find("podname", "name")
         self._gpu_type, self._currency = find("gputypeid", "gputype", "gpu"), find("currency")
@@ -37,13 +49,13 @@ class RunPodReader(Cells):
 
     def read(self, cells: list[str], row: int) -> tuple[Charge, ...]:
         """The compute charge of a record, and that of its disk."""
-        disk = self.number(cells, self._disk)
+        disk = sum_of([self.number(cells, place) for place in self._disks])
         parts = [self.number(cells, place) for place in self._others]
         total = self.number(cells, self._total)
         if total is None and disk is None and not any(part is not None for part in parts):
             raise RowError("no amount")
         if total is None:
-            total = sum_of([*parts, disk])
+            total = sum_of([*parts, disk]) or Decimal(0)
         rest = EXACT.subtract(total, disk or Decimal(0))
         compute = self._charge(cells, row, rest)
         if disk is None or disk == 0:
@@ -109,19 +121,19 @@ class RunPodReader(Cells):
         return Hint(told.amount, "USD" if told.currency == "XXX" else told.currency, told.account, start)
 
 
-def sum_of(amounts: Sequence[Decimal | None]) -> Decimal:
-    """What is there of some amounts."""
+def sum_of(amounts: Sequence[Decimal | None]) -> Decimal | None:
+    """What is there of some amounts, None where nothing is."""
+    there = [amount for amount in amounts if amount is not None]
     total = Decimal(0)
-    for amount in amounts:
-        if amount is not None:
-            total = EXACT.add(total, amount)
-    return total
+    for amount in there:
+        total = EXACT.add(total, amount)
+    return total if there else None
 
 
 RUNPOD = Format(
     name="runpod",
     title="RunPod billing",
-    needs=(_IDS, (*_TOTAL, *_GPU, *_DISK), _START),
+    needs=((*_IDS, "gputypeid", "podgpuamount", "podcpuamount"), (*_TOTAL, *_PARTS), _START),
     lacks=("billedcost", "lineitemlineitemtype"),
     reader=RunPodReader,
     money=("totalamount", "amount"),
