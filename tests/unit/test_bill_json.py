@@ -48,7 +48,7 @@ def test_a_key_that_only_a_later_row_has_counts_all_the_same(tmp_path: Path) -> 
     assert (len(found.charges), len(found.quarantined)) == (1500, 0)
     assert found.billed == 1500 * Decimal("0.1") - Decimal("0.05")
     assert (found.charges[1300].resource_id, found.charges[1300].resource_name) == ("//compute/vm-7", "vm-7")
-    assert any("no figure needs (1 rows)" in text for text in found.read.warnings)
+    assert any("no figure needs" in text for text in found.read.warnings)
 
 
 def test_rows_that_lack_a_key_of_the_first_ones(tmp_path: Path) -> None:

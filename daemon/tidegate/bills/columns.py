@@ -75,15 +75,14 @@ class Columns:
     def place_late(self, cells: list[str], extra: Iterable[str]) -> bool:
         """Put `key=value` cells of keys that the header lacks where readers look; whether any is of no interest."""
         cells += [""] * (len(self.header) + 1 + len(self.late) - len(cells))
-        passed = False
-        for text in extra:
-            key, _, value = text.partition("=")
-            name = plain(key)
-            places = [place for names, place in self.late.items() if name in names]
-            passed |= not places
-            for place in places:
-                cells[place] = cells[place] or value
-        return passed
+        named = {plain(key): value for key, _, value in (text.partition("=") for text in extra)}
+        used: set[str] = set()
+        for names, place in self.late.items() if named else ():
+            if (name := next((name for name in names if named.get(name)), None)) is not None:
+                cells[place] = named[name]
+                used.add(name)
+            used.update(names)
+        return not named.keys() <= used
 
     def has(self, *names: str) -> bool:
         """Whether the file has any of them."""
