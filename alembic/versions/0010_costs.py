@@ -55,6 +55,15 @@ def upgrade() -> None:
         sa.Column("listed", sa.Numeric(), nullable=True),
     )
     op.create_index("cost_reconciled_day_idx", "cost_reconciled", ["day"], unique=False)
+    op.create_table(
+        "cost_tokens",
+        sa.Column("day", sa.Date(), nullable=False),
+        *(sa.Column(name, sa.Text(), nullable=False) for name in ("pool", "service", "model", "side", "role")),
+        *(sa.Column(name, sa.Numeric(), nullable=False) for name in ("prompt", "cached", "output")),
+        sa.Column("partial", sa.Boolean(), nullable=False),
+        *(sa.Column(name, sa.Numeric(), nullable=True) for name in ("attainment", "prefill_seconds", "decode_seconds")),
+    )
+    op.create_index("cost_tokens_day_idx", "cost_tokens", ["day"], unique=False)
     op.execute(
         """
         CREATE VIEW v_cost_day AS
@@ -70,11 +79,20 @@ def upgrade() -> None:
         FROM cost_line l JOIN cost_day d ON d.day = l.day
         """
     )
+    op.execute(
+        """
+        CREATE VIEW v_cost_tokens AS
+        SELECT day, pool, service, model, side, prompt AS prompt_tokens, cached AS cached_prompt_tokens,
+               output AS generation_tokens, partial, attainment FROM cost_tokens
+        """
+    )
 
 
 def downgrade() -> None:
+    op.execute("DROP VIEW v_cost_tokens")
     op.execute("DROP VIEW v_cost_line")
     op.execute("DROP VIEW v_cost_day")
+    op.drop_table("cost_tokens")
     op.drop_table("cost_reconciled")
     op.drop_table("cost_line")
     op.drop_table("cost_day")

@@ -16,6 +16,8 @@ from fakes.store import FakeStore
 from tidegate.config.settings import Settings
 from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
+from tidegate.controller.cost_activity import Telemetry
+from tidegate.controller.cost_ledger import CostLedger
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.head import Head
@@ -229,7 +231,8 @@ class World:
             self.actor,
             self.state,
         )
-        self.costs = Costs(self.store.usage, self.store.replicas)
+        telemetry = Telemetry(self.store.usage, self.store.replicas, self.store.histories)
+        self.costs = Costs(CostLedger(self.clock, self.current, telemetry, self.store.bills, self.store.costs))
         self.api = Api(
             self.clock,
             self.current,

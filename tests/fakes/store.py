@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from fakes.history import FakeHistories
 from fakes.store_commands import FakeCommands
+from fakes.store_costs import FakeBills, FakeCostDays
 from fakes.store_fleet import FakeDecisions, FakeReplicas
 from fakes.store_leadership import FakeLeaderships
 from fakes.store_samples import FakeHosts, FakeReports, FakeUsage
@@ -116,6 +117,8 @@ class FakeStore:
     decisions: FakeDecisions = field(default_factory=FakeDecisions)
     alerts: FakeAlerts = field(default_factory=FakeAlerts)
     commands: FakeCommands = field(default_factory=FakeCommands)
+    bills: FakeBills = field(default_factory=FakeBills)
+    costs: FakeCostDays = field(default_factory=FakeCostDays)
     usage: FakeUsage = field(init=False)
     histories: FakeHistories = field(init=False)
     figures: FakeFigures = field(default_factory=FakeFigures)

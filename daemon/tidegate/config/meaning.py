@@ -11,6 +11,7 @@ from tidegate.config.foreign import read_foreign
 from tidegate.config.meaning_alerts import alert_rules, channels
 from tidegate.config.meaning_bills import bill_settings
 from tidegate.config.meaning_budget import fleet_budget
+from tidegate.config.meaning_costs import cost_policy
 from tidegate.config.meaning_pools import fleet_currency, host_policies, pool_policies
 from tidegate.config.meaning_prometheus import prometheus_place
 from tidegate.config.meaning_roles import agent_settings, controller_settings, fleet_mode
@@ -65,6 +66,7 @@ def _settings(scope: Scope) -> Settings:
         alerts=alert_rules(scope),
         channels=channels(scope),
         bills=bill_settings(scope),
+        costs=cost_policy(scope),
         currency=currency,
         log_level=scope.tables.observability.table.log_level,
         figures=_figures(scope),

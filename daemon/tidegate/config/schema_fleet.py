@@ -29,6 +29,7 @@ from tidegate.config.schema_policies import (
     TargetTable,
     ThresholdTable,
 )
+from tidegate.model.allocation import Apart, CostPolicy, IdlePolicy
 from tidegate.model.fleet import PoolKind, PoolName, PoolRole, ServiceName
 from tidegate.model.policy import Flavour, HostPolicy, PolicyName, PoolPolicy, ServicePolicy
 from tidegate.model.reading import HostName
@@ -36,6 +37,7 @@ from tidegate.model.reading import HostName
 _FLAVOUR = Flavour()
 _SERVICE = ServicePolicy(ServiceName("service"))
 _POOL = PoolPolicy(PoolName("pool"), ServiceName("service"))
+_COST = CostPolicy()
 _HOST = HostPolicy(HostName("host"), gpus=1)
 
 
@@ -133,3 +135,11 @@ class CostTable(Table):
 
     currency: Currency | None = None
     price_per_gpu_hour: Price | None = None
+    idle: Annotated[IdlePolicy, OneOf(IdlePolicy)] = _COST.idle
+    network: Annotated[Apart, OneOf(Apart)] = _COST.network
+    storage: Annotated[Apart, OneOf(Apart)] = _COST.storage
+    credits: Annotated[Apart, OneOf(Apart)] = _COST.credits
+    tax: Annotated[Apart, OneOf(Apart)] = _COST.tax
+    shared: tuple[Text, ...] = _COST.shared
+    output_ratio: Price | None = None
+    cached_ratio: Price = _COST.cached_ratio

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from tidegate.config.settings_bills import BillSettings
+from tidegate.model.allocation import CostPolicy
 from tidegate.model.policy import Channel, FleetPolicy, HitRateRule
 from tidegate.model.records import LEVELS, Levels
 from tidegate.model.scrape import PrometheusPlace, Source
@@ -163,6 +164,7 @@ class Settings:
     alerts: tuple[HitRateRule, ...] = ()
     channels: tuple[Channel, ...] = ()
     bills: BillSettings = field(default_factory=BillSettings)
+    costs: CostPolicy = field(default_factory=CostPolicy)
     currency: str = "USD"
     log_level: str = "info"
     figures: tuple[str, ...] = ()

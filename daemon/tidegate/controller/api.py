@@ -15,6 +15,7 @@ from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.model.command import Command, CommandKind, ExternalWish, Order
+from tidegate.model.cost_report import Ask, CostAnswer, Span
 from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
@@ -85,6 +86,10 @@ class Api:
     def costs(self, since: datetime, until: datetime) -> CostsOverview:
         """What was spent and served between the two moments."""
         return self.cost_book.between(since, until, self.current.settings.fleet)
+
+    def cost_report(self, span: Span, ask: Ask) -> CostAnswer:
+        """A report of costs."""
+        return self.cost_book.answer(span, ask)
 
     def query(self, question: Question, limits: Limits) -> History:
         """The past of the series asked for."""

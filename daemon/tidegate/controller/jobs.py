@@ -65,6 +65,7 @@ class Jobs:
             # Half-way between two ticks: the next one finds samples that came in time, and waits for none.
             led("samples", settings.tick, self.read_samples, first_after=settings.tick / 2)
         led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
+        led("costs", settings.roll_up, self.reconcile_costs, first_after=settings.roll_up)
         led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
         led("notify", settings.notify_interval, self.notify)
         led("figures", RECORD_EVERY, self.boards.record, first_after=settings.tick)
@@ -86,6 +87,11 @@ class Jobs:
         cost = self.costs.between(since, until, self.current.settings.fleet)
         self.state.cost = cost
         self.state.costs = {PoolName(line.pool): _per_million(line) for line in cost.pools}
+
+    def reconcile_costs(self) -> None:
+        """Share out bills that are new, and days whose telemetry has changed since."""
+        self.costs.ledger.reconcile()
+        self.state.billed = self.costs.last_billed(self.current.settings.fleet)
 
     def evaluate_alerts(self) -> None:
         """Take every rule one step, and owe people what changed."""

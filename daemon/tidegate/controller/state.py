@@ -43,6 +43,7 @@ class State:
         self.costs: Mapping[PoolName, Decimal | Missing] = {}
         """Cost per million tokens of each pool over the trailing hour; replaced by a job."""
         self.cost: CostsOverview | None = None
+        self.billed: CostsOverview | None = None
         self.seen: tuple[datetime | None, Mapping[HostName, HostView]] = (None, {})
         """When the last tick looked, and what it saw of each host."""
         self.alerts: Sequence[AlertState] = ()
@@ -75,6 +76,7 @@ class State:
             decisions=tuple(self.changes),
             alerts=tuple(self.alerts) if leadership.part is not Part.STANDS_BY else (),
             cost=self.cost if leadership.part is not Part.STANDS_BY else None,
+            billed=self.billed if leadership.part is not Part.STANDS_BY else None,
             jobs=self.jobs(),
             tally=self.counts.tally(),
             config_loaded_at=self._current.loaded_at,

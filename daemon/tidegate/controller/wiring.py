@@ -13,6 +13,8 @@ from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
 from tidegate.controller.boards import Boards
 from tidegate.controller.candidate import candidate
+from tidegate.controller.cost_activity import Telemetry
+from tidegate.controller.cost_ledger import CostLedger
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import Delivery
@@ -155,7 +157,7 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     intake, observer = _observing(parts)
     actor = Actor(store.replicas, parts.wishes.changed)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
-    costs = Costs(source.usage, store.replicas)
+    costs = _costs(parts)
     longest = longest_silence(settings.controller.tick, clock)
 
     def ready() -> tuple[bool, str]:
@@ -174,6 +176,11 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     return Controller(
         clock, current, state, leader, wishes, roster, tick, note_jobs, jobs, loop, server, end_polls=bell.close
     )
+
+
+def _costs(parts: _Parts) -> Costs:
+    telemetry = Telemetry(parts.source.usage, parts.store.replicas, parts.source.histories)
+    return Costs(CostLedger(parts.clock, parts.current, telemetry, parts.store.bills, parts.store.costs))
 
 
 def _jobs(store: Store, source: MetricSource, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:

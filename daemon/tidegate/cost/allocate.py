@@ -79,15 +79,22 @@ def allocate(
     book: CellBook | None = None,
 ) -> tuple[Line, ...]:
     """The lines of what falls into the activity's span, GPU time included; equal inputs give equal lines."""
-    work = _Work(activity, policy, book or CellBook(activity))
+    return share_out(charges, activity, policy, book or CellBook(activity)).sums.lines()
+
+
+def share_out(charges: Iterable[BilledCharge], activity: Activity, policy: CostPolicy, book: CellBook) -> Work:
+    """The same, with what was learned on the way."""
+    work = Work(activity, policy, book)
     for charge, stand_in in charges:
         work.take(charge, stand_in=stand_in)
     work.share_out()
-    return work.sums.lines()
+    return work
 
 
 @dataclass(slots=True)
-class _Work:
+class Work:
+    """One calculation under way."""
+
     activity: Activity
     policy: CostPolicy
     cells: CellBook
@@ -96,6 +103,8 @@ class _Work:
     router: Router = field(init=False)
     groups: dict[_Group, list[int | None]] = field(default_factory=dict)
     span: tuple[int, int] = (0, 0)
+    bought: dict[tuple[str, date], dict[tuple[str, ...], int]] = field(default_factory=dict)
+    """By host and day: what was bought (provider, SKU, region, pricing category, currency), for how much."""
     strangers: set[str] = field(default_factory=set)
     """Resources that are machines of nobody's: their network and storage are theirs."""
 
@@ -114,16 +123,25 @@ class _Work:
             parts = alive(charge, amounts, route.hosts[0], self.activity)
         width = HOUR if route.way is Way.HOST else DAY
         billing = charge.billing_start.date()
+        machine = route.way is Way.HOST and charge.service is ServiceClass.COMPUTE
         for number, part in parts if parts is not None else slices(charge, amounts, self.span, width):
             group = _Group(
                 route, number, charge.service.value, charge.category.value, charge.currency, billing, charge.account
             )
+            if machine:
+                self._bought(route.hosts, day_of(number // 24), charge, part)
             if (sums := self.groups.get(group)) is None:
                 self.groups[group] = list(part)
                 continue
             for index, each in enumerate(part):
                 if each is not None:
                     sums[index] = each + (sums[index] or 0)
+
+    def _bought(self, hosts: Sequence[str], day: date, charge: Charge, part: Amounts) -> None:
+        what = (charge.provider, charge.sku, charge.region, charge.pricing_category, charge.currency)
+        for host in hosts:
+            found = self.bought.setdefault((host, day), {})
+            found[what] = found.get(what, 0) + abs(part[1] if part[1] is not None else part[0] or 0)
 
     def share_out(self) -> None:
         """Share every group out, and say what the GPU time was."""

@@ -14,6 +14,7 @@ from decimal import Decimal
 from tidegate.cost.allocate import Sums, day_of
 from tidegate.cost.atoms import EXACT, atoms, between, split
 from tidegate.cost.cells import CellBook
+from tidegate.cost.period import hours_at
 from tidegate.cost.slices import HOUR, micros
 from tidegate.model.activity import Activity
 from tidegate.model.allocation import Line, LineKind, Place
@@ -39,7 +40,7 @@ class Estimates:
 
     lines: tuple[Line, ...]
     unpriced: Mapping[str, Decimal] = field(default_factory=dict)
-    """GPU seconds without a price, by pool."""
+    """GPU hours without a price, by pool."""
 
 
 def estimate(
@@ -53,7 +54,7 @@ def estimate(
     for holding in activity.holdings:
         work.take(holding)
     lines = tuple(line for line in work.sums.lines() if line.place.currency)
-    return Estimates(lines, {pool: Decimal(time) / 1_000_000 for pool, time in sorted(work.unpriced.items())})
+    return Estimates(lines, dict(sorted(work.unpriced.items())))
 
 
 def price_of(holding: Holding, prices: Mapping[str, HostPrice]) -> HostPrice | None:
@@ -72,7 +73,7 @@ class _Work:
     billed: frozenset[HostDay]
     cells: CellBook
     sums: Sums
-    unpriced: dict[str, int] = field(default_factory=dict)
+    unpriced: dict[str, Decimal] = field(default_factory=dict)
 
     def take(self, holding: Holding) -> None:
         """Put one holding on its lines, hour by hour."""
@@ -85,8 +86,8 @@ class _Work:
                 continue
             begin, until = max(start, hour * HOUR), min(end, (hour + 1) * HOUR)
             if price is None or per_day is None:
-                time = holding.gpus * (until - begin)
-                self.unpriced[holding.pool] = self.unpriced.get(holding.pool, 0) + time
+                time = holding.gpus * (hours_at(until) - hours_at(begin))
+                self.unpriced[holding.pool] = self.unpriced.get(holding.pool, Decimal(0)) + time
                 continue
             # Since 1970, so that the parts of any partition of time add up, whatever a moment's amount rounds to.
             cost = _since(per_day, until) - _since(per_day, begin)

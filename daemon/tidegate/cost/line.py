@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
+from tidegate.model.allocation import LineKind
 from tidegate.model.fleet import PoolName
 from tidegate.model.money import CostState, Money
 
@@ -48,3 +49,5 @@ class CostTable:
     total: CostLine
     burst: CostLine
     """The burst pools alone: what the last tokens cost at the margin."""
+    others: Mapping[tuple[LineKind, str], Decimal] = field(default_factory=dict)
+    """What is of no pool, by kind and currency; in the total too."""

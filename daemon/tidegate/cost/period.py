@@ -44,6 +44,10 @@ def bucket_number(at: datetime) -> int:
     return (at - _EPOCH) // BUCKET
 
 
+def hours_at(micros: int) -> Decimal:
+    """A moment in hours since 1970: an instant is rounded, a duration never, so durations add up exactly."""
+    return (Decimal(micros) / _PER_HOUR).quantize(_INSTANT)
+
+
 def _hours(at: datetime) -> Decimal:
-    """The hours since 1970: an instant is rounded, a duration never, so durations add up exactly."""
-    return (Decimal((at - _EPOCH) // _MICROSECOND) / _PER_HOUR).quantize(_INSTANT)
+    return hours_at((at - _EPOCH) // _MICROSECOND)

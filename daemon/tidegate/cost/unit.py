@@ -12,50 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from fractions import Fraction
+
+from tidegate.model.cost_report import Method, Tokens, UnitPrices
 
 _MILLION = 1_000_000
 _SHOWN = Decimal("1e-9")
-
-
-class Basis(StrEnum):
-    """What cost is divided by what tokens."""
-
-    ALLOCATION = "allocation"
-    BUSY = "busy"
-    GOODPUT = "goodput"
-
-
-class Method(StrEnum):
-    """How the cost was divided between input and output, in the order in which they are to be trusted."""
-
-    POOL = "pool"
-    """Prefill and decode run on hosts of their own."""
-    GPU_TIME = "gpu_time"
-    """By measured GPU time of a token of each kind."""
-    REQUEST_TIME = "request_time"
-    """By the time that requests spent in prefill and in decode; batches overlap, so this is not GPU time."""
-    RATIO = "ratio"
-    """By a ratio that somebody stated."""
-    BLENDED = "blended"
-    """Not at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What was delivered."""
-
-    computed: Fraction
-    """Input that was worked out."""
-    cached: Fraction
-    """Input that came from a cache."""
-    output: Fraction
-
-    @property
-    def delivered(self) -> Fraction:
-        """All of it."""
-        return self.computed + self.cached + self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +27,6 @@ class Split:
     method: Method
     input: Fraction
     output: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class UnitPrices:
-    """Per million tokens, exact; None: no such token was served, or the method says nothing of it."""
-
-    method: Method
-    blended: Fraction | None
-    input: Fraction | None
-    cached: Fraction | None
-    output: Fraction | None
-
-    def conserves(self, cost: Fraction, tokens: Tokens) -> bool:
-        """Whether the prices times their tokens are the cost."""
-        parts = ((self.input, tokens.computed), (self.cached, tokens.cached), (self.output, tokens.output))
-        return sum((price * count for price, count in parts if price is not None), Fraction(0)) == cost * _MILLION
 
 
 def shown(price: Fraction | None) -> Decimal | None:

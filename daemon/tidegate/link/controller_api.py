@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from tidegate.model.command import Command, CommandKind, ExternalWish, Order
+from tidegate.model.cost_report import Ask, CostAnswer, Span
 from tidegate.model.fleet import PoolName
 from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
@@ -60,6 +61,10 @@ class ControllerApi(Protocol):
 
     def costs(self, since: datetime, until: datetime) -> CostsOverview:
         """What was spent and served between the two moments."""
+        ...
+
+    def cost_report(self, span: Span, ask: Ask) -> CostAnswer:
+        """A report of costs."""
         ...
 
     def query(self, question: Question, limits: Limits) -> History:

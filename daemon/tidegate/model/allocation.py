@@ -176,14 +176,38 @@ class Kappa:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolTokens:
+    """What a pool delivered on a day, kept beside its cost: later there may be no telemetry to count again."""
+
+    day: date
+    pool: str
+    service: str
+    model: str
+    side: str
+    prompt: Decimal
+    """Input tokens, cached ones included."""
+    cached: Decimal
+    output: Decimal
+    partial: bool
+    """Lower bounds."""
+    attainment: Decimal | None = None
+    """The share of requests within the objective, at most: the smaller of those within TTFT and within TPOT."""
+    prefill_seconds: Decimal | None = None
+    decode_seconds: Decimal | None = None
+    """What requests spent in each phase, where engines count it."""
+    role: str = "mixed"
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """Everything about some days."""
 
     lines: tuple[Line, ...]
     """By place; the sum of all is the sum of the charges, exactly."""
     reconciled: tuple[Reconciled, ...] = ()
-    unpriced_gpu_seconds: Mapping[str, Decimal] = field(default_factory=dict)
-    """By pool: held, in no bill, and without a price."""
+    tokens: tuple[PoolTokens, ...] = ()
+    unpriced: Mapping[str, Decimal] = field(default_factory=dict)
+    """GPU hours by pool: held, in no bill, and without a price."""
     notes: tuple[str, ...] = ()
 
 

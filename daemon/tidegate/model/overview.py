@@ -127,7 +127,10 @@ class CostsOverview:
     until: datetime
     pools: tuple[CostOverview, ...]
     total: CostOverview
+    """Everything, what is of no pool too."""
     burst: CostOverview
+    others: Mapping[tuple[str, str], Decimal] = field(default_factory=dict)
+    """What is of no pool (idle GPUs, tax, credits, ...), by kind and currency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,8 @@ class Overview:
     """What rates, ratios and quantiles are taken over."""
     cost: CostsOverview | None = None
     """Over the trailing hour of whole five-minute buckets; None before it was first worked out."""
+    billed: CostsOverview | None = None
+    """Over the last days that a bill speaks of, a week at most; None while there is no bill."""
     notes: tuple[str, ...] = ()
     jobs: tuple[JobOverview, ...] = ()
     tally: Tally = Tally()

@@ -9,11 +9,11 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select
 
-from tidegate.model.allocation import Allocation, DayStatus, Line, LineKind, Place, Reconciled, StoredDay
+from tidegate.model.allocation import Allocation, DayStatus, Line, LineKind, Place, PoolTokens, Reconciled, StoredDay
 from tidegate.model.money import CostState
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
-from tidegate.store.schema_costs import cost_day, cost_line, cost_reconciled
+from tidegate.store.schema_costs import cost_day, cost_line, cost_reconciled, cost_tokens
 
 _PLACE = Place._fields
 _AT_ONCE = 2_000
@@ -39,6 +39,7 @@ class StoredCosts:
             connection.execute(insert(cost_day).values(**_day_row(day)))
             _insert(connection, [_line_row(line) for line in made.lines], cost_line)
             _insert(connection, [asdict(each) for each in made.reconciled], cost_reconciled)
+            _insert(connection, [asdict(each) for each in made.tokens], cost_tokens)
 
     def drop(self, days: Iterable[date]) -> None:
         """Forget days that no bill speaks of any more."""
@@ -53,6 +54,13 @@ class StoredCosts:
         query = select(cost_line).where(column >= since, column < until)
         with self._database.begin() as connection:
             return [_line(row) for row in connection.execute(query).mappings()]
+
+    def tokens(self, since: date, until: date) -> Sequence[PoolTokens]:
+        """What was delivered on the days that are kept."""
+        query = select(cost_tokens).where(cost_tokens.c.day >= since, cost_tokens.c.day < until)
+        query = query.order_by(cost_tokens.c.day, cost_tokens.c.pool)
+        with self._database.begin() as connection:
+            return [PoolTokens(**row) for row in connection.execute(query).mappings()]
 
     def reconciled(self, since: date) -> Sequence[Reconciled]:
         """What was learned since a day."""
@@ -69,7 +77,7 @@ class StoredCosts:
 
 
 def _forget(connection: Connection, day: date) -> None:
-    for table in (cost_day, cost_line, cost_reconciled):
+    for table in (cost_day, cost_line, cost_reconciled, cost_tokens):
         connection.execute(delete(table).where(table.c.day == day))
 
 

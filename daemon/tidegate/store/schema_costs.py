@@ -70,3 +70,23 @@ cost_reconciled = Table(
     Index("cost_reconciled_day_idx", "day"),
 )
 """A host's bill of a day beside what prices alone would have said."""
+
+cost_tokens = Table(
+    "cost_tokens",
+    metadata,
+    Column("day", Date, nullable=False),
+    Column("pool", Text, nullable=False),
+    Column("service", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("side", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("prompt", Numeric, nullable=False),
+    Column("cached", Numeric, nullable=False),
+    Column("output", Numeric, nullable=False),
+    Column("partial", Boolean, nullable=False),
+    Column("attainment", Numeric),
+    Column("prefill_seconds", Numeric),
+    Column("decode_seconds", Numeric),
+    Index("cost_tokens_day_idx", "day"),
+)
+"""What was delivered; `prompt` includes `cached`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from itertools import pairwise
@@ -10,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.cost.line import CostLine
-from tidegate.cost.per_million import cost_per_million
+from tidegate.cost.estimate import estimate
+from tidegate.cost.line import CostLine, CostTable
+from tidegate.cost.period import Period
+from tidegate.cost.table import Spent, cost_table
+from tidegate.model.activity import Activity
 from tidegate.model.fleet import PoolName, ReplicaId
 from tidegate.model.money import CostState, Money
 from tidegate.model.usage import BUCKET, Holding, TokenUsage
@@ -33,6 +37,18 @@ def holding(
     """A replica that held GPUs from `start` on."""
     cost = None if price is None else Decimal(price)
     return Holding(ReplicaId(f"{pool}-1"), pool, gpus, start, start + hours * HOUR, cost, currency)
+
+
+def cost_per_million(
+    used: Sequence[TokenUsage],
+    held: Sequence[Holding],
+    since: datetime,
+    until: datetime,
+    burst: Collection[PoolName] = (),
+) -> CostTable:
+    """What prices say."""
+    made = estimate(Activity(since, until, held), {})
+    return cost_table(Spent(made.lines, made.unpriced), used, held, Period(since, until), burst)
 
 
 def usage(
