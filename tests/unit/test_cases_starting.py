@@ -29,7 +29,7 @@ def test_c1_what_is_starting_is_the_answer_that_was_already_given(start: float) 
     """aibrix#2670, #2671: 4, 8, 16 while they were pending."""
     world = tide(start=start).warmed(0.9)
     world.run(2.6, ticks=80)
-    assert world.sizes[-1] in (4, 5, 6, 7)
+    assert world.sizes[-1] in range(4, 9)
     assert max(world.sizes) <= 2 * world.sizes[-1]
 
 

@@ -51,6 +51,7 @@ _CROWD = 3.0
 _PRIOR_MISSES = ((0.60, 0.0), (0.80, 0.006), (0.90, 0.02), (1.0, 0.05), (1.2, 0.3), (2.3, 0.9))
 _PRIOR_WEIGHT = 4.0
 _NOTHING = (0.0, 0.0)
+_TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,7 @@ def fitted(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
     idle, prompt, answer = _solve(matrix, (top, -py, -ay))
     if prompt <= 0 or answer <= 0:  # the mix tells them not apart: keep the guess of their prices
         s, ss, sy = p + price * a, pp + 2 * price * pa + price * price * aa, py + price * ay
-        determinant = (n + _PRIOR) * ss - s * s
-        if determinant <= 1e-12:
-            return None
+        determinant = max((n + _PRIOR) * ss - s * s, _TINY)
         idle, prompt = (top * ss - s * sy) / determinant, (s * top - (n + _PRIOR) * sy) / determinant
         answer = prompt * price
     unit = slo.tpot_s / (max(idle, 1.25) - 1.0)
@@ -341,8 +340,7 @@ def _solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> tuple[f
     (a, b, c), (d, e, f), (g, h, i) = matrix
     u, v, w = right
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
-    if abs(determinant) < 1e-12:
-        return (0.0, 0.0, 0.0)
+    determinant = determinant if abs(determinant) > _TINY else math.inf
     x = u * (e * i - f * h) - b * (v * i - f * w) + c * (v * h - e * w)
     y = a * (v * i - f * w) - u * (d * i - f * g) + c * (d * w - v * g)
     z = a * (e * w - v * h) - b * (d * w - v * g) + u * (d * h - e * g)

@@ -133,9 +133,9 @@ class Draft:
                 break
             if limit := self._refused(slot):
                 refused.append(limit)
-            elif taken := self.means.places.take([slot], 1):
+            elif self.means.places.take(slot):
                 self.means.purse.pay(self.supply.pool, self.supply.pool.flavour_of(slot.flavour))
-                self.started += taken
+                self.started.append(slot)
                 chosen += 1
         if chosen < count:
             self.limits += refused or [Limit.NO_CAPACITY]

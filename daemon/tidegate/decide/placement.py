@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tidegate.model.fleet import Slot
 
 
@@ -13,16 +11,12 @@ class Places:
     def __init__(self) -> None:
         self._given: list[Slot] = []
 
-    def take(self, offered: Iterable[Slot], count: int) -> tuple[Slot, ...]:
-        """Up to `count` of the offered places, in their order; fewer when there are no more."""
-        taken: list[Slot] = []
-        for slot in offered:
-            if len(taken) == count:
-                break
-            if not any(_collide(slot, other) for other in self._given):
-                self._given.append(slot)
-                taken.append(slot)
-        return tuple(taken)
+    def take(self, slot: Slot) -> bool:
+        """Give a place away, if it is still free."""
+        free = not any(_collide(slot, other) for other in self._given)
+        if free:
+            self._given.append(slot)
+        return free
 
 
 def _collide(one: Slot, other: Slot) -> bool:
