@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,18 +25,26 @@ from parts.load_view import tick_view
 from parts.table import Bounds, show
 
 HERE = Path(__file__).resolve().parent
-HOSTS, SECONDS = 2_000, 60
+HOSTS, SECONDS, WARM = 2_000, 60, 45
 INTERVAL = 15.0
 MEDIAN_MS, TIMES_BARE, VIEW_MS = 20.0, 10.0, 100.0
 
 
-def load(port: int, made: Prepared, seconds: int, *, polls: bool) -> dict[str, float]:
-    """Let every host report for so long; milliseconds and counts, as the generator saw them."""
-    command = [sys.executable, str(HERE / "parts" / "load_generator.py"), str(port), str(made.folder), str(seconds)]
-    done = subprocess.run(
-        [*command, "polls" if polls else "none"], capture_output=True, text=True, check=True, timeout=seconds + 120
-    )
-    return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
+def load(
+    port: int, made: Prepared, warm: int, seconds: int, *, polls: bool, began: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """Let every host report; milliseconds and counts after `warm` seconds, when `began` is called."""
+    command = [sys.executable, str(HERE / "parts" / "load_generator.py"), str(port), str(made.folder), str(warm)]
+    words = [*command, str(seconds), "polls" if polls else "none"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as generator:
+        assert generator.stderr is not None
+        assert generator.stdout is not None
+        if generator.stderr.readline().strip() == "measured":
+            began()
+        said = generator.stdout.read()
+        if generator.wait():
+            raise SystemExit(generator.stderr.read())
+    return {name: float(value) for name, value in (line.split() for line in said.splitlines())}
 
 
 def metric(port: int, name: str) -> float:
@@ -56,13 +65,17 @@ def main() -> int:
         database = stack.enter_context(Database(folder / "db"))
         made = prepare(folder, database.dsn, hosts, INTERVAL)
         with bare_server(cores[-1]) as bare_port:
-            bare = load(bare_port, made, seconds // 2, polls=False)
+            bare = load(bare_port, made, 2, seconds // 2, polls=False)
         with controller(made, cores[-1]) as (port, process):
-            load(port, made, 20, polls=True)  # layouts sent, parts made, memory warm
-            ticks, began, cpu = metric(port, "tidegate_ticks_total"), time.monotonic(), process.cpu()
-            real = load(port, made, seconds, polls=True)
-            wall = time.monotonic() - began
-            ticks, cpu = metric(port, "tidegate_ticks_total") - ticks, process.cpu() - cpu
+            before: list[tuple[float, float, float]] = []
+
+            def look() -> None:
+                before.append((metric(port, "tidegate_ticks_total"), time.monotonic(), process.cpu()))
+
+            real = load(port, made, WARM, seconds, polls=True, began=look)
+            look()
+            (ticks_before, began, cpu_before), (ticks, ended, cpu) = before
+            wall, ticks, cpu = ended - began, ticks - ticks_before, cpu - cpu_before
             failed = metric(port, 'tidegate_ticks_total{result="failed"}')
             tick = metric(port, "tidegate_tick_duration_seconds")
     rows = [

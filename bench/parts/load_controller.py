@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 import psycopg
-from parts.fleet_samples import HostSamples
 from parts.processes import cpu_seconds, family
 
 from tidegate.runtime.tokens import token_hash
@@ -92,11 +91,6 @@ def prepare(folder: Path, dsn: str, hosts: int, interval: float) -> Prepared:
     return Prepared(folder, config, port)
 
 
-def samples_of(number: int) -> HostSamples:
-    """The samples of a host."""
-    return HostSamples(number)
-
-
 class Pinned:
     """A process on one core."""
 
@@ -109,7 +103,7 @@ class Pinned:
 
 
 @contextmanager
-def controller(made: Prepared, _dsn: str, core: int) -> Iterator[tuple[int, Pinned]]:
+def controller(made: Prepared, core: int) -> Iterator[tuple[int, Pinned]]:
     """A controller pinned to the core, ready."""
     words = [sys.executable, "-m", "tidegate", "controller", "--config", str(made.config)]
     with (made.folder / "controller.log").open("wb") as log, _running(words, core, log) as process:
@@ -129,9 +123,7 @@ def bare_server(core: int) -> Iterator[int]:
 @contextmanager
 def _running(words: list[str], core: int, log: Any) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "daemon"), "NO_COLOR": "1"}
-    process = subprocess.Popen(
-        words, stdout=log, stderr=log, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, {core})
-    )
+    process = subprocess.Popen(["taskset", "-c", str(core), *words], stdout=log, stderr=log, env=environment)
     try:
         yield process
     finally:

@@ -1,7 +1,8 @@
-"""Hosts that report on loopback: `load_generator.py PORT FOLDER SECONDS polls|none`; prints what they saw.
+"""Hosts that report on loopback: `load_generator.py PORT FOLDER WARM SECONDS polls|none`; prints what they saw.
 
 Each host reports every interval, at its own place in it, over a connection that it keeps, as agents do; with `polls` it
-holds a long poll open on another. Bodies are made ahead: what is measured is the other side.
+holds a long poll open on another. Bodies are made ahead: what is measured is the other side. The first WARM seconds,
+in which every host sends its layout, are left out of the figures; "measured" goes to standard error when they are over.
 """
 
 from __future__ import annotations
@@ -105,8 +106,10 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head.split(b" ", 2)[1]), await reader.readexactly(length) if length else b""
 
 
-async def _run(host: Host, start: float, interval: float, until: float, seen: list[float], errors: list[str]) -> None:
-    place = 0
+async def _run(
+    host: Host, start: float, interval: float, span: tuple[float, float], seen: list[float], errors: list[str]
+) -> None:
+    place, (since, until) = 0, span
     while True:
         at = start + place * interval
         place += 1
@@ -119,26 +122,29 @@ async def _run(host: Host, start: float, interval: float, until: float, seen: li
             host.streams, host.known = None, False
             errors.append(repr(error))
             continue
-        seen.append(took)
+        if at >= since:
+            seen.append(took)
         if status != 200:
             errors.append(answer.decode(errors="replace"))
 
 
 async def main() -> None:
-    port, folder, seconds = int(sys.argv[1]), Path(sys.argv[2]), min(_MOST_SECONDS, int(sys.argv[3]))
+    port, folder, warm = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    seconds = min(_MOST_SECONDS, int(sys.argv[4]))
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     told = json.loads((folder / "hosts.json").read_text())
     hosts = [Host(number, token, port, told["pools"]) for number, token in enumerate(told["tokens"])]
     start, seen, errors = time.monotonic() + 1.0, [], []  # type: float, list[float], list[str]
-    until = start + seconds
+    span = (start + warm, start + warm + seconds)
     places = [start + told["interval"] * number / len(hosts) for number in range(len(hosts))]
     polls = []
-    if sys.argv[4] == "polls":
+    if sys.argv[5] == "polls":
         for host in hosts:
-            polls.append(asyncio.ensure_future(host.poll(until)))
+            polls.append(asyncio.ensure_future(host.poll(span[1])))
             await asyncio.sleep(0.001)
+    asyncio.get_running_loop().call_at(span[0], lambda: print("measured", file=sys.stderr, flush=True))
     await asyncio.gather(
-        *(_run(host, at, told["interval"], until, seen, errors) for host, at in zip(hosts, places, strict=True))
+        *(_run(host, at, told["interval"], span, seen, errors) for host, at in zip(hosts, places, strict=True))
     )
     for one in polls:
         one.cancel()

@@ -1,4 +1,4 @@
-"""What a tick thinks about, for 200 pools and 2,000 replicas on 250 hosts of eight engines: how long it takes to see it."""
+"""A tick's view of 200 pools and 2,000 replicas, on 250 hosts of eight engines: how long it takes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _R0 = Rank("0")
 
 
 def tick_view(times: int = 9) -> float:
-    """Milliseconds of CPU for one look at the whole fleet, the median of some: from memory, no stored sample is read."""
+    """Milliseconds of CPU of one look at the fleet, the median of some: from memory, no stored sample is read."""
     head, views = Head(2 * WINDOW), EngineViews()
     hosts = [_record(number) for number in range(HOSTS)]
     for number, host in enumerate(hosts):
@@ -48,9 +48,8 @@ def tick_view(times: int = 9) -> float:
         head.add(_readings(host.name, number, host.last_seen), NOW)
         views(host.name, head.of(host.name, host.last_seen + AHEAD - WINDOW))  # as intake does when a report comes
     policy, freshness = _policy(), Freshness(WINDOW, WINDOW)
-    known = gather(
-        Sources(hosts, head.since(NOW - WINDOW, NOW), (), {}, views_of=views), policy, freshness, NOW
-    ).records
+    first = Sources(hosts, head.since(NOW - WINDOW, NOW), (), {}, views_of=views)
+    known = gather(first, policy, freshness, NOW).records
     assert len(known) == HOSTS * ENGINES
     took = []
     for _ in range(times):

@@ -58,9 +58,9 @@ class Api:
         """Count a report that was refused."""
         self.state.counts.reports(fate)
 
-    def take(self, host: HostName, batch: Batch) -> Answer:
-        """Store a batch; raises ValueError (nothing stored) when a vector does not fit its layout."""
-        return self.intake.take(host, batch, self.clock)
+    def take(self, host: HostName, batch: Batch, arrived: datetime) -> Answer:
+        """Store a batch that came then; raises ValueError (nothing stored) when a vector does not fit its layout."""
+        return self.intake.take(host, batch, self.clock, arrived)
 
     def known_desired(self, host: HostName) -> Desired | None:
         """The same as `desired`, where it is certain without asking: never blocks."""

@@ -46,10 +46,13 @@ class Intake:
         self.heard: dict[HostName, datetime] = {}
         """When each host last spoke to this controller."""
 
-    def take(self, host: HostName, batch: Batch, clock: Clock) -> Answer:
-        """Store the batch and answer it; raises ValueError (nothing stored) when a vector does not fit its layout."""
+    def take(self, host: HostName, batch: Batch, clock: Clock, arrived: datetime | None = None) -> Answer:
+        """Store the batch and answer it; raises ValueError (nothing stored) when a vector does not fit its layout.
+
+        `arrived`: when it came, where that was earlier than now: what waits here for its turn was not sent later.
+        """
         now = clock.now()
-        offset = clock_offset(batch.sent_at, now, _tolerance(clock))
+        offset = clock_offset(batch.sent_at, arrived or now, _tolerance(clock))
         reports = [_stamped(report, offset) for report in batch.reports]
         try:
             accepted = self._reports.accept(host, batch.layouts, reports, now)

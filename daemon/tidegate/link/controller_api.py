@@ -35,8 +35,8 @@ class ControllerApi(Protocol):
         """Count a report that was refused: malformed, unauthorized, too_large or failed."""
         ...
 
-    def take(self, host: HostName, batch: Batch) -> Answer:
-        """Store a batch; raises ValueError (nothing stored) when a vector does not fit its layout."""
+    def take(self, host: HostName, batch: Batch, arrived: datetime) -> Answer:
+        """Store a batch that came then; raises ValueError (nothing stored) when a vector does not fit its layout."""
         ...
 
     def known_desired(self, host: HostName) -> Desired | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
@@ -16,6 +17,7 @@ from tidegate import __version__
 from tidegate.link.bell import Bell
 from tidegate.link.bill_routes import BillDoor, add_bill_routes
 from tidegate.link.controller_api import ControllerApi
+from tidegate.link.cost_routes import add_cost_routes
 from tidegate.link.guards import host_guard
 from tidegate.link.limits import App, BodyLimit
 from tidegate.link.operator_routes import add_operator_routes
@@ -50,6 +52,7 @@ def build_app(api: ControllerApi, pages: Pages, bell: Bell, bills: BillDoor | No
     add_operator_routes(app, api)
     add_pool_routes(app, api)
     add_query_routes(app, api)
+    add_cost_routes(app, api)
     if bills is not None:
         add_bill_routes(app, api, bills)
     add_page_routes(app, api, pages)
@@ -69,7 +72,8 @@ def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
     )
     async def report(host: HostName = Depends(of_host), body: bytes = Depends(_body)) -> Response:  # noqa: B008 - FastAPI
         """Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten."""
-        return Response(await run_in_threadpool(_take, api, host, body), media_type="application/json")
+        arrived = api.now()  # before it waits for a thread: the wait is no fault of the host's clock
+        return Response(await run_in_threadpool(_take, api, host, body, arrived), media_type="application/json")
 
     @app.get("/v1/desired", tags=["agent"], responses={**RESPONSES, 204: {"description": "Nothing newer in time."}})
     async def desired(
@@ -83,7 +87,7 @@ def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
         return newer if newer is not None else Response(status_code=204)  # type: ignore[return-value]
 
 
-def _take(api: ControllerApi, host: HostName, body: bytes) -> bytes:
+def _take(api: ControllerApi, host: HostName, body: bytes, arrived: datetime) -> bytes:
     """The answer to a batch, as JSON: one thread from the body to the answer."""
     try:
         batch = parse_batch(body)
@@ -98,7 +102,7 @@ def _take(api: ControllerApi, host: HostName, body: bytes) -> bytes:
             "set `name` in [agent] to the enrolled name, or enroll this host",
         )
     try:
-        return api.take(host, batch).model_dump_json().encode()
+        return api.take(host, batch, arrived).model_dump_json().encode()
     except ValueError as error:
         api.refused("malformed")
         raise Refused(422, str(error), "the agent and its layouts disagree; restart the agent") from error

@@ -71,7 +71,12 @@ class SeriesKey:
 
 def layout_id(keys: Sequence[SeriesKey]) -> str:
     """A stable name for an ordered list of series: 32 hex digits of its SHA-256."""
-    text = json.dumps([key.row() for key in keys], separators=(",", ":"))
+    return rows_id([key.row() for key in keys])
+
+
+def rows_id(rows: Sequence[Sequence[str]]) -> str:
+    """The same of series as rows."""
+    text = json.dumps(rows, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

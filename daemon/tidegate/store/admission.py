@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tidegate.model.reading import HostName
-from tidegate.model.series import SeriesKey, layout_id, unflatten
+from tidegate.model.series import SeriesKey, rows_id, unflatten
 from tidegate.wire import Layout, Range, Report
 
 FUTURE = timedelta(minutes=5)
@@ -34,7 +34,7 @@ class Fresh:
 def read_layout(host: HostName, layout: Layout) -> Keys:
     """The layout's series; raises ValueError when its id is not its content's or no reading can be made of it."""
     keys = tuple(SeriesKey(*row) for row in layout.series)
-    if layout_id(keys) != layout.id:
+    if rows_id(layout.series) != layout.id:
         raise ValueError(f"layout {layout.id} of host {host}: the id is not the hash of its series")
     if len(set(keys)) != len(keys):
         raise ValueError(f"layout {layout.id} of host {host} names a series twice")

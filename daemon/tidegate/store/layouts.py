@@ -71,6 +71,10 @@ class Layouts:
                 self._lengths.clear()
             self._lengths |= {(host, name): (length, at) for name, length in lengths.items()}
 
+    def is_stored(self, host: HostName, name: str) -> bool:
+        """True when the host's layout of this name is known to be stored: what is sent again need not be read."""
+        return (host, name) in self._lengths
+
     def unstored(self, host: HostName, read: Mapping[str, Keys]) -> dict[str, Keys]:
         """Those that are not known to be stored."""
         return {name: keys for name, keys in read.items() if (host, name) not in self._lengths}
