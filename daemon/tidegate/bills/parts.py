@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
-import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
+from tidegate.bills.manifests import Manifest, beside, is_manifest, newest, read_manifest
 from tidegate.runtime.errors import Permanent
 
 _DATA = (".csv", ".txt", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".zip")
 _FREE_BYTES = 256 * 1024 * 1024
 _LARGEST_RATIO = 250
-_MANIFEST_BYTES = 16 * 1024 * 1024
 _LARGEST_ENTRIES = 10_000
-_ABOVE = 3
-"""How many folders above a manifest its keys may start: exports keep metadata and data in folders side by side."""
+_HEAD = 4096
+_MARKS = (b",", b";", b"\t", b"|", b"{")
+"""What a table of text has one of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,14 @@ class Bundle:
     files: tuple[Path, ...]
     """What they lie in, manifests included."""
     left_out: tuple[str, ...] = field(default=())
-    """Files beside a manifest that it does not name: of an older delivery."""
+    """Files that were found and are not read, each with why."""
 
 
 def gather(paths: Sequence[Path]) -> Bundle:
     """The parts in files, folders, zips and manifests; raises Permanent with the remedy.
 
-    Where a folder has a manifest, its keys alone are read: older deliveries may lie beside the new one.
+    Where a folder has a manifest, its keys alone are read: older deliveries may lie beside the new one. A file that is
+    there twice, under whatever names, counts once.
     """
     parts: list[Part] = []
     files: list[Path] = []
@@ -60,10 +63,11 @@ def gather(paths: Sequence[Path]) -> Bundle:
     for path in paths:
         for file in _files_of(path, left_out):
             files.append(file)
-            parts += _parts_of(file, files)
+            parts += _parts_of(file, files, left_out)
     if not parts:
         raise Permanent(f"{', '.join(map(str, paths))}: no bill file there (csv, json, parquet, gz, zip or a manifest)")
-    return Bundle(tuple(dict.fromkeys(parts)), tuple(dict.fromkeys(files)), tuple(left_out))
+    once = _once(tuple(dict.fromkeys(parts)), left_out)
+    return Bundle(once, tuple(dict.fromkeys(files)), tuple(left_out))
 
 
 def _files_of(path: Path, left_out: list[str]) -> Sequence[Path]:
@@ -72,89 +76,105 @@ def _files_of(path: Path, left_out: list[str]) -> Sequence[Path]:
     if not path.is_dir():
         return [path]
     inside = sorted(each for each in path.rglob("*") if each.is_file() and not each.name.startswith((".", "_")))
-    manifests = [each for each in inside if is_manifest(each.name)]
-    if manifests:
-        named = {part.path for manifest in manifests for part in _of_manifest(manifest, [])}
-        left_out += [each.name for each in inside if each not in named and each not in manifests]
-        return manifests
-    return [each for each in inside if each.suffix.lower() in _DATA]
+    listing = [each for each in inside if is_manifest(each.name)]
+    if listing:
+        kept, replaced = newest(listing)
+        named = {part.path for manifest in kept for part in _of_manifest(manifest, [], [])}
+        left_out += [f"{each.name} (not in the newest manifest)" for each in inside if each not in {*named, *listing}]
+        left_out += [f"{each.file.parent.name}/{each.file.name} (of an older delivery)" for each in replaced]
+        return [manifest.file for manifest in kept]
+    data = [each for each in inside if each.suffix.lower() in _DATA]
+    return [each for each in data if not _no_table(each.name, partial(_head_of, each), left_out)]
 
 
-def is_manifest(name: str) -> bool:
-    """Whether a file's name says that it lists others."""
-    return name.lower().endswith("manifest.json")
+def _head_of(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(_HEAD)
 
 
-def _parts_of(file: Path, files: list[Path]) -> Sequence[Part]:
+def _no_table(name: str, head: Callable[[], bytes], left_out: list[str]) -> bool:
+    """Whether a file that nobody named is no bill for sure: empty, or a text such as a README."""
+    start = head()
+    if not start:
+        left_out.append(f"{name} (empty)")
+    elif name.lower().endswith(".txt") and not any(mark in start.replace(b"\0", b"") for mark in _MARKS):
+        left_out.append(f"{name} (no table)")
+    else:
+        return False
+    return True
+
+
+def _parts_of(file: Path, files: list[Path], left_out: list[str]) -> Sequence[Part]:
     if is_manifest(file.name):
-        return _of_manifest(file, files)
+        return _of_manifest(read_manifest(file), files, left_out)
     hints = tuple(each.lower() for each in file.parts[-4:])
     if zipfile.is_zipfile(file):
-        return [Part(PurePosixPath(name).name, file, name, hints) for name in _entries(file)]
+        return [Part(PurePosixPath(name).name, file, name, hints) for name in _entries(file, left_out)]
     return [Part(file.name, file, hints=hints)]
 
 
-def _entries(file: Path) -> Sequence[str]:
+def _entries(file: Path, left_out: list[str]) -> Sequence[str]:
     with zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-    names = [entry.filename for entry in entries if not entry.is_dir()]
-    if "[Content_Types].xml" in names:
-        raise Permanent(f"{file}: an Excel workbook; save the sheet as CSV (UTF-8)")
-    if len(names) > _LARGEST_ENTRIES:
-        raise Permanent(f"{file}: {len(names)} files in one zip; unpack it and import the bill's own")
-    wanted = [name for name in names if name.lower().endswith(_DATA) and not name.startswith("__MACOSX/")]
-    if nested := next((name for name in wanted if name.lower().endswith(".zip")), None):
-        raise Permanent(f"{file}: holds another zip ({nested[:80]}); unpack it first")
-    return [name for name in wanted if not is_manifest(name)]
+        names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+        if "[Content_Types].xml" in names:
+            raise Permanent(f"{file}: an Excel workbook; save the sheet as CSV (UTF-8)")
+        if len(names) > _LARGEST_ENTRIES:
+            raise Permanent(f"{file}: {len(names)} files in one zip; unpack it and import the bill's own")
+        wanted = [name for name in names if name.lower().endswith(_DATA) and not name.startswith("__MACOSX/")]
+        if nested := next((name for name in wanted if name.lower().endswith(".zip")), None):
+            raise Permanent(f"{file}: holds another zip ({nested[:80]}); unpack it first")
+        wanted = [name for name in wanted if not is_manifest(name)]
+        return [name for name in wanted if not _no_table(name, partial(_head_in, archive, name), left_out)]
 
 
-def _of_manifest(file: Path, files: list[Path]) -> Sequence[Part]:
+def _head_in(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
-        with file.open("rb") as opened:
-            manifest = json.loads(opened.read(_MANIFEST_BYTES))
-        listed = list(_keys(manifest))
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise Permanent(f"{file}: cannot be read as a manifest ({error})") from error
-    if not listed:
-        raise Permanent(f"{file}: names no files (reportKeys, dataFiles or blobs)")
-    kind = str(_inner(manifest, "exportConfig", "type") or _inner(manifest, "runInfo", "exportType") or "").lower()
+        with archive.open(name) as opened:
+            return opened.read(_HEAD)
+    except (OSError, EOFError, zipfile.BadZipFile, RuntimeError, NotImplementedError):
+        return b"?,"  # is told when it is read in earnest
+
+
+def _of_manifest(manifest: Manifest, files: list[Path], left_out: list[str]) -> Sequence[Part]:
     parts: list[Part] = []
-    for key, rows in listed:
-        found = _beside(file, key)
+    for key, rows in manifest.listed:
+        found = beside(manifest.file, key)
         files.append(found)
-        parts += [Part(part.name, part.path, part.entry, (*part.hints, kind), rows) for part in _parts_of(found, files)]
+        parts += [
+            Part(part.name, part.path, part.entry, (*part.hints, manifest.kind), rows)
+            for part in _parts_of(found, files, left_out)
+        ]
     return parts
 
 
-def _inner(manifest: Any, *keys: str) -> Any:
-    for key in keys:
-        manifest = manifest.get(key) if isinstance(manifest, dict) else None
-    return manifest
+def _once(parts: Sequence[Part], left_out: list[str]) -> tuple[Part, ...]:
+    """Each content once: the same bytes under another name are no further bill."""
+    alike: dict[tuple[int, int], list[Part]] = {}
+    entries: dict[Path, dict[str, tuple[int, int]]] = {}
+    for part in parts:
+        if part.entry and part.path not in entries:
+            with zipfile.ZipFile(part.path) as archive:
+                entries[part.path] = {each.filename: (each.file_size, each.CRC) for each in archive.infolist()}
+        alike.setdefault(entries[part.path][part.entry] if part.entry else (_size_of(part), -1), []).append(part)
+    copies: set[Part] = set()
+    for (size, checksum), group in alike.items():
+        seen: dict[str, Part] = {}
+        for part in group if len(group) > 1 and size else ():
+            first = seen.setdefault(_hash_of(part.path) if checksum < 0 else "", part)
+            if first is not part:
+                copies.add(part)
+                left_out.append(f"{part.name} (the same as {first.name})")
+    return tuple(part for part in parts if part not in copies)
 
 
-def _keys(manifest: dict[str, Any]) -> Iterator[tuple[str, int | None]]:
-    """AWS legacy `reportKeys`, AWS data exports `dataFiles`, Azure `blobs`."""
-    for key in [*manifest.get("reportKeys", ()), *manifest.get("dataFiles", ())]:
-        yield str(key), None
-    for blob in manifest.get("blobs", ()):
-        rows = blob.get("dataRowCount")
-        yield str(blob["blobName"]), rows if isinstance(rows, int) else None
+def _size_of(part: Part) -> int:
+    """Of a pipe 0."""
+    return part.path.stat().st_size
 
 
-def _beside(manifest: Path, key: str) -> Path:
-    """The file that a key of a bucket names, below the manifest's folder or one of the three above."""
-    pieces = PurePosixPath(key.partition("://")[2] or key).parts
-    pieces = pieces[1:] if pieces[:1] == ("/",) else pieces
-    if not pieces or any(piece in ("..", ".") or "\\" in piece or "\0" in piece for piece in pieces):
-        raise Permanent(f"{manifest}: the key {key[:100]!r} does not name a file below it")
-    if is_manifest(pieces[-1]):
-        raise Permanent(f"{manifest}: names another manifest ({key[:100]})")
-    for folder in [manifest.parent, *manifest.resolve().parents[1 : 1 + _ABOVE]]:
-        for first in range(len(pieces)):
-            found = folder.joinpath(*pieces[first:])
-            if found.is_file() and found.resolve().is_relative_to(folder.resolve()):
-                return found
-    raise Permanent(f"{manifest}: {key[:200]} is not here: the delivery is incomplete; fetch it and try again")
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @contextmanager

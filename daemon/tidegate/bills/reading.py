@@ -16,6 +16,7 @@ from tidegate.bills.columns import Columns
 from tidegate.bills.format import Format, Item, Manner, Reader, RowError
 from tidegate.bills.formats import AUTO, choose
 from tidegate.bills.moments import MomentError, writes_day_first
+from tidegate.bills.overlap import Sketch, overlaps
 from tidegate.bills.parts import Bundle, Part, opened
 from tidegate.bills.records import Records, records_of
 from tidegate.bills.tally import Aside, Tally
@@ -26,6 +27,7 @@ from tidegate.runtime.errors import Permanent
 
 _SAMPLE = 1000
 _SHOWN = 200
+_LEFT_OUT_SHOWN = 5
 _HEADER_WITHIN = 20
 _LATE = "keys that only later objects have and that no figure needs"
 _TOTAL_WORDS = frozenset({"total", "grand total", "sum", "合计", "总计", "小计", "汇总"})
@@ -60,6 +62,9 @@ class Reading:
     shown: list[Quarantined] = field(default_factory=list)
     _places: dict[tuple[str, str, datetime, datetime], Tally] = field(default_factory=dict)
     """The tallies once more, by what a row tells: a million keys need not be made."""
+    _sketches: dict[SnapshotKey, list[Sketch]] = field(default_factory=dict)
+    overlapping: list[str] = field(default_factory=list)
+    """Files of this import that hold the same rows, in words."""
     _asides: dict[tuple[str, str, datetime | None], Aside] = field(default_factory=dict)
 
     def items(self) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
@@ -68,12 +73,11 @@ class Reading:
             with opened(part, self.progress) as source:
                 yield from self._part(part, source)
         self._settle()
+        self._compare()
         if self.bundle.left_out:
-            shown = ", ".join(self.bundle.left_out[:3])
-            self.notes.append(
-                f"{len(self.bundle.left_out)} files that the manifest does not name are left out ({shown}"
-                f"{', ...' if len(self.bundle.left_out) > 3 else ''}): of another delivery"
-            )
+            shown = ", ".join(self.bundle.left_out[:_LEFT_OUT_SHOWN])
+            more = ", ..." if len(self.bundle.left_out) > _LEFT_OUT_SHOWN else ""
+            self.notes.append(f"{len(self.bundle.left_out)} files are left out: {shown}{more}")
 
     def _part(self, part: Part, source: IO[bytes]) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
         with closing(records_of(source, part.name)) as records:
@@ -111,7 +115,16 @@ class Reading:
             key = SnapshotKey(*place, self.wishes.shard)
             tally = self._places[place] = self.tallies[key] = Tally(key)
         tally.add(charge, digest)
+        if self._many:
+            sketches = self._sketches.setdefault(tally.key, [])
+            if not sketches or sketches[-1].part != len(self.files):
+                sketches.append(Sketch(charge.file, len(self.files)))
+            sketches[-1].add(digest)
         return tally.key
+
+    @property
+    def _many(self) -> bool:
+        return len(self.bundle.parts) > 1
 
     def _set_aside(self, source: str, row: Quarantined) -> None:
         self.aside.add(row)
@@ -129,6 +142,16 @@ class Reading:
             )
             found = next(mine, None)
             (found.aside if found else self.unplaced).merge(aside)
+
+    def _compare(self) -> None:
+        """Say which files hold the same rows."""
+        found = {
+            f"{one} and {other} share {share:.0%} of their rows: overlapping exports count the same money twice"
+            for sketches in self._sketches.values()
+            for one, other, share in overlaps(sketches)
+        }
+        self.overlapping += sorted(found)
+        self.notes += self.overlapping
 
     def _say(self, part: Part, read: FileRead, notes: dict[str, int]) -> None:
         self.notes += [f"{part.name}: {text} ({count} rows)" for text, count in notes.items()]
@@ -157,6 +180,7 @@ class Reading:
             quarantine=tuple(self.shown),
             declared=tuple(self.declared),
             warnings=tuple(self.notes),
+            overlapping=tuple(self.overlapping),
         )
 
 

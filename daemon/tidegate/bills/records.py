@@ -50,11 +50,13 @@ class Records:
 def records_of(source: IO[bytes], name: str) -> Records:
     """Read a file by what it is, not by its name; raises Permanent on what no bill is."""
     _replaced.count = 0
-    head = _peek(source)
+    head = _peek(source, name)
     if head.startswith(b"PAR1"):
         from tidegate.bills.parquet import parquet_rows  # the extra is asked for only by whom it concerns
 
         return parquet_rows(source, name)
+    if head[257:262] == b"ustar":
+        raise Permanent(f"{name}: a tar archive; unpack it first")
     encoding = encoding_of(head)
     text = io.TextIOWrapper(source, encoding=encoding, errors="tidegate-count", newline="")
     start = _start(head, encoding)
@@ -63,11 +65,11 @@ def records_of(source: IO[bytes], name: str) -> Records:
     return _csv_rows(text, encoding, head.decode(encoding, "replace"), name)
 
 
-def _peek(source: IO[bytes]) -> bytes:
+def _peek(source: IO[bytes], name: str) -> bytes:
     peek = getattr(source, "peek", None)
     head: bytes = peek(_HEAD)[:_HEAD] if peek else b""
     if not head:
-        raise Permanent("the file is empty")
+        raise Permanent(f"{name}: the file is empty")
     return head
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tidegate.bills.parts import is_manifest
+from tidegate.bills.manifests import is_manifest
 from tidegate.bills.watch import Delivery
 from tidegate.runtime.errors import Permanent, Transient
 

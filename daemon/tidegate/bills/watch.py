@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tidegate.bills.parts import is_manifest
+from tidegate.bills.manifests import is_manifest
 from tidegate.runtime.files import replace_file
 
 _AT_REST = timedelta(seconds=60)

@@ -50,6 +50,7 @@ def judge(
         refusals += [
             f"{each.name}: the last row is incomplete; fetch the file again" for each in found.files if each.truncated
         ]
+        refusals += [f"{text}; import one of them, or --force takes both" for text in found.overlapping]
         for sums in changing:
             if (version := earlier.get(sums.key)) is not None:
                 refusals += [f"{name_of(sums.key)}: {text}" for text in shrinking(version.sums, sums)]

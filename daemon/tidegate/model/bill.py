@@ -111,6 +111,8 @@ class BillRead:
     """The first of them, for a person to look at."""
     declared: tuple[Declared, ...]
     warnings: tuple[str, ...]
+    overlapping: tuple[str, ...] = ()
+    """Which of its files hold the same rows, in words."""
 
     @property
     def rows(self) -> int:
