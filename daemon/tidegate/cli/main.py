@@ -14,6 +14,7 @@ from tidegate.cli import (
     bill,
     config,
     controller,
+    cost,
     dashboards,
     db,
     db_dump,
@@ -62,6 +63,7 @@ def _root(
 
 app.command("agent")(agent.agent)
 app.command("controller")(controller.controller)
+app.command("cost")(cost.cost)
 app.command("demo")(demo.demo)
 app.command("plan")(plan.plan)
 app.command("replay")(replay.replay)

@@ -1,4 +1,4 @@
-"""The part of /v1 that people and their programs use: status, decisions, cost, endpoints, hosts, users.
+"""The part of /v1 that people and their programs use: status, decisions, endpoints, hosts, users.
 
 Reading needs no token: it says no more than the status page, on an address that is loopback unless the operator
 opens it. Commands need an operator's token.
@@ -6,12 +6,10 @@ opens it. Commands need an operator's token.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import structlog
 from fastapi import Depends, FastAPI, Query
-from pydantic import BaseModel, ConfigDict
 
 from tidegate.link import answers
 from tidegate.link import messages as m
@@ -25,14 +23,10 @@ from tidegate.wire import Name
 
 _log = structlog.get_logger()
 
-_LONGEST = timedelta(days=400)
-_DEFAULT_SPAN = timedelta(hours=24)
-
 
 def add_operator_routes(app: FastAPI, api: ControllerApi) -> None:
     """Mount the routes."""
     _add_reading(app, api)
-    _add_cost(app, api)
     _add_hosts(app, api)
     _add_users(app, api)
 
@@ -59,37 +53,6 @@ def _add_reading(app: FastAPI, api: ControllerApi) -> None:
         """The newest decisions first, with the signals that they rested on."""
         found = api.decisions(PoolName(pool) if pool else None, limit, changes_only=changes)
         return [answers.decision(record.decision, record.id) for record in found]
-
-
-class _Span(BaseModel):
-    """A span of time to ask about. A name that is not known is refused: it would be taken for another span."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-def _add_cost(app: FastAPI, api: ControllerApi) -> None:
-    @app.get("/v1/cost", tags=["money"], responses=RESPONSES)
-    def cost(span: Annotated[_Span, Query()]) -> m.CostsShape:
-        """What each pool's tokens cost between two moments (default: the last 24 hours); at most 400 days."""
-        end = _utc(span.until) or api.now()
-        start = _utc(span.since) or end - _DEFAULT_SPAN
-        if not start < end <= start + _LONGEST:
-            raise Refused(
-                422, "`since` must be before `until`, by 400 days at most", "ask for less, or the other way round"
-            )
-        return answers.costs(api.costs(start, end))
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    """A time without a zone is taken as UTC; years that arithmetic cannot carry are refused."""
-    if moment is None:
-        return None
-    if not 2000 <= moment.year < 2200:
-        raise Refused(422, f"the year {moment.year} is out of range", "give a time between 2000 and 2199")
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _add_hosts(app: FastAPI, api: ControllerApi) -> None:
