@@ -100,6 +100,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a replica that is none": (changed(FIRST, 7), "pools.base.replicas[0]: must be an object, not 7"),
     "no id": (changed([*FIRST, "id"], ...), "pools.base.replicas[0].id: must be a text"),
     "no state": (changed([*FIRST, "state"], ...), "pools.base.replicas[0].state: is required and missing"),
+    "a state of null": (changed([*FIRST, "state"], None), "pools.base.replicas[0].state: is required and missing"),
     "an unknown state": (changed([*FIRST, "state"], "up"), "must be one of starting, ready, draining, failed"),
     "no since": (changed([*FIRST, "since"], ...), "pools.base.replicas[0].since: must be seconds since 1970"),
     "signals in a list": (changed([*FIRST, "signals"], [1]), "replicas[0].signals: must be an object, not [1]"),
@@ -164,10 +165,18 @@ def test_ids_come_back_as_they_were_given() -> None:
     assert all(isinstance(name, int) for found in said["pools"].values() for name in found["victims"])
 
 
-def test_a_failed_replica_is_told_to_go_and_the_reason_knows_why() -> None:
+def test_a_failed_replica_is_no_victim_and_the_reason_knows_why() -> None:
+    """It can be neither cancelled nor drained; its place is filled by another pool, or by its own after a while."""
     broken = replica("base-3", "failed", since=990, why="image: pull failed")
-    said = answer(observation(pools={"base": pool(replica("base-1"), replica("base-2"), broken, low=2, high=4)}))
-    assert said["pools"]["base"]["victims"] == ["base-3"]
+    said = answer(observation(pools={"base": pool(replica("base-1"), broken, low=2, high=4)}))
+    assert said["pools"]["base"]["victims"] == []
+    assert "image: pull failed" in said["pools"]["base"]["reason"]
+
+
+def test_a_start_that_takes_far_too_long_is_cancelled() -> None:
+    late = replica("base-2", "starting", since=-90_000)
+    said = answer(observation(pools={"base": pool(replica("base-1"), late, low=2, high=4)}))
+    assert said["pools"]["base"]["victims"] == ["base-2"]
 
 
 def test_names_say_what_a_pool_is_unless_it_is_told() -> None:
@@ -292,8 +301,8 @@ def test_every_answer_is_a_plan_that_can_be_carried_out(found: JSON) -> None:
         seen = found["pools"][name]
         ids = {one["id"]: one["state"] for one in seen["replicas"]}
         assert seen["min"] <= asked["target"] <= seen["max"] or "budget" in found
-        assert all(ids[victim] in ("starting", "ready", "failed") for victim in asked["victims"])
-        assert all(ids[back] in ("draining", "ready") for back in asked["uncordon"])
+        assert all(ids[victim] in ("starting", "ready") for victim in asked["victims"])
+        assert all(ids[back] == "draining" for back in asked["uncordon"])
         assert not set(asked["victims"]) & set(asked["uncordon"])
     budget = (found.get("budget") or {}).get("gpus")
     if budget is not None:
@@ -310,7 +319,10 @@ def carried_out(found: JSON, said: JSON) -> tuple[int, int]:
             one for one, state in states.items() if state in ("starting", "ready") and one not in asked["victims"]
         ]
         starts += max(0, asked["target"] - len(supply) - len(asked["uncordon"]))
-        held += sum(state in ("ready", "draining") or one not in asked["victims"] for one, state in states.items())
+        held += sum(
+            state in ("ready", "draining") or (state == "starting" and one not in asked["victims"])
+            for one, state in states.items()
+        )
     return starts, held + starts
 
 

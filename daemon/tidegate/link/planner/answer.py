@@ -12,6 +12,8 @@ from tidegate.model.decision import Action, ActionKind, Decision, Plan
 from tidegate.model.fleet import PoolName, ReplicaId
 
 _RELEASES = frozenset({ActionKind.CANCEL, ActionKind.DRAIN, ActionKind.GIVE_UP})
+_LIVE = frozenset({"starting", "ready"})
+"""Only these can be cancelled or drained: what failed is gone already, whatever a controller of ours would do to it."""
 
 
 def answer_line(observation: Observation, plan: Plan, *, budgeted: bool) -> bytes:
@@ -29,10 +31,11 @@ def error_line(message: str) -> bytes:
 def _pool(pool: ObservedPool, decisions: Mapping[PoolName, Decision], plan: Plan, *, budgeted: bool) -> dict[str, Any]:
     decision = decisions[PoolName(pool.name)]
     given: dict[ReplicaId, str | int] = {replica_id(pool.name, replica): replica.id for replica in pool.replicas}
+    live = {replica_id(pool.name, replica) for replica in pool.replicas if replica.state in _LIVE}
     actions = [action for action in plan.actions if action.pool == pool.name]
     return {
         "target": _target(decision, actions, budgeted=budgeted),
-        "victims": [given[action.replica] for action in actions if action.kind in _RELEASES],
+        "victims": [given[one.replica] for one in actions if one.kind in _RELEASES and one.replica in live],
         "uncordon": [given[action.replica] for action in actions if action.kind is ActionKind.RESUME],
         "wanted": decision.wanted,
         "reason": decision.reason,

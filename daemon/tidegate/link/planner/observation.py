@@ -241,7 +241,7 @@ def _replicas(data: Mapping[str, Any], place: str, found: Findings) -> tuple[Obs
 def _replica(value: Any, place: str, found: Findings) -> ObservedReplica:
     data = table(value, place, _REPLICA, found)
     since, why = data.get("since"), data.get("why")
-    if "state" not in data and data:
+    if data.get("state") is None and data:
         found.problem(f"{place}.state", f"is required and missing: one of {', '.join(STATES)}")
     return ObservedReplica(
         id=_id(data.get("id"), f"{place}.id", found),
