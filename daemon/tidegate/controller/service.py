@@ -80,15 +80,10 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
     raise_file_limit()
     sys.setswitchinterval(_SWITCH_SECONDS)
     with ExitStack() as stack:
-        # The lease has a loop of its own: real time, and no job that it could wait for.
-        election = Loop(SystemClock())
-        election.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
-        election.every("hosts", FLUSH_HOSTS_EVERY, controller.roster.flush)
-        election.every("wishes", WISHES_EVERY, controller.wishes.refresh)
-        election.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), only_if=leader.leads)
-        election.start()
+        steady = _in_real_time(controller)
+        steady.start()
         stack.callback(_let_go, leader, controller.roster)
-        stack.callback(election.stop)
+        stack.callback(steady.stop)
         stack.callback(loop.stop)
         controller.server.start()
         stack.callback(controller.server.stop)
@@ -104,6 +99,16 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         lifecycle.ready(f"serving on {address}")
         lifecycle.wait()
         _log.info("controller stops")
+
+
+def _in_real_time(controller: Controller) -> Loop:
+    """The lease and what is as short has a loop of its own: real time, and no job that it could wait for."""
+    leader, steady = controller.leader, Loop(SystemClock())
+    steady.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
+    steady.every("hosts", FLUSH_HOSTS_EVERY, controller.roster.flush)
+    steady.every("wishes", WISHES_EVERY, controller.wishes.refresh)
+    steady.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), only_if=leader.leads)
+    return steady
 
 
 def _let_go(leader: Leader, roster: Roster) -> None:
