@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 
 from tidegate.model.reading import HostName
 from tidegate.model.records import Compacted
-from tidegate.store.binary import cursor, elements, microseconds, number_array
+from tidegate.store.binary import microseconds
 from tidegate.store.chunks import Span, remove, write
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
@@ -27,21 +27,17 @@ from tidegate.store.registering import Registering
 from tidegate.store.schema_series import COLD, WINDOW
 from tidegate.store.series import KINDS, Columns, SeriesBook, note_seen
 from tidegate.store.series_kinds import SeriesKind
-from tidegate.store.windows import Window, due, mark_following, mergeable, refreshed, settle, settle_cold, span_start
+from tidegate.store.totals import last_before, mark_next
+from tidegate.store.windows import Window, due, mergeable, refreshed, settle, settle_cold, span_start
 
 _WINDOWS = 30
 """In one call: a tick's worth of work at most, beside everything else that the controller does."""
 _MERGES = 8
 _NEAR = timedelta(minutes=10)
-"""The report before a window is looked for so far back; beyond it the rollup before tells the last totals."""
-_FAR = timedelta(days=1)
+"""The report before a window is looked for so far back; beyond it rollups tell the last totals."""
 _HOT = ("chunk_hot", "chunk_clock_hot", "rollup_5m_hot", "rollup_1h_hot", "rollup_1m_hot")
 _COLD = ("chunk_cold", "chunk_clock_cold", "rollup_5m_cold", "rollup_1h_cold")
 _COUNTERS = KINDS.index(SeriesKind.COUNTER)
-_LAST = (
-    'SELECT series, buckets, array_send("last") FROM rollup_5m WHERE block = ANY (%s::int[]) '
-    'AND start >= %s AND start < %s AND "last" IS NOT NULL ORDER BY start'
-)
 _MINUTES = text("SELECT id FROM series_block WHERE host = :host AND name = ANY (CAST(:names AS text[]))")
 
 
@@ -101,8 +97,7 @@ class StoredCompaction:
                 remove(connection, host, span.start, until, cold=span.cold)
             write(connection, span, samples, before, _minutes(connection, host, minute_series))
             note_seen(connection, fresh.ids.tolist(), window.start, end)
-        if earlier is None or (rows and samples.last() != earlier.last()):
-            mark_following(connection, host, until, until + _FAR)
+        mark_next(connection, host, _moved(samples, earlier), until)
         first, last = np.searchsorted(samples.moments, [microseconds(window.start), microseconds(end)])
         settle(connection, window, int(last - first))
         return Compacted(1, fresh.values.size, left_out=_left_out(host, layouts)), layouts
@@ -141,24 +136,18 @@ def _before(connection: Connection, span: Span, samples: Samples, near: Samples 
     before = np.array([known.get(one, np.nan) for one in samples.ids.tolist()])
     wanting = np.isnan(before) & (samples.kinds == _COUNTERS)
     if wanting.any():
-        told = _told(connection, np.unique(samples.blocks[wanting]), span.start)
+        told = last_before(connection, np.unique(samples.blocks[wanting]).tolist(), span.start)
         for row in np.flatnonzero(wanting).tolist():
             before[row] = told.get(int(samples.ids[row]), np.nan)
     return before
 
 
-def _told(connection: Connection, blocks: NDArray[np.int32], start: datetime) -> dict[int, float]:
-    """The last totals in the rollups of the day before."""
-    with cursor(connection) as bare:
-        values = [number_array(blocks.tolist()), start - _FAR, start]
-        rows = bare.execute(_LAST, values).fetchall()
-    found: dict[int, float] = {}
-    for series, buckets, sent in rows:
-        for one, totals in zip(series, elements(sent, "f8").reshape(-1, buckets), strict=True):
-            numbers = totals[~np.isnan(totals)]
-            if len(numbers):
-                found[int(one)] = float(numbers[-1])
-    return found
+def _moved(samples: Samples, earlier: Samples | None) -> dict[int, int]:
+    """The counters that end at another total than they did, with their blocks."""
+    counters = samples.kinds == _COUNTERS
+    blocks = dict(zip(samples.ids[counters].tolist(), samples.blocks[counters].tolist(), strict=True))
+    known = earlier.last() if earlier is not None else {}
+    return {one: blocks[one] for one, total in samples.last().items() if one in blocks and known.get(one) != total}
 
 
 def _minutes(connection: Connection, host: HostName, names: frozenset[str]) -> frozenset[int]:

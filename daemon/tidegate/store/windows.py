@@ -116,17 +116,6 @@ def settle(connection: Connection, window: Window, samples: int) -> None:
     )
 
 
-def mark_following(connection: Connection, host: HostName, since: datetime, until: datetime) -> None:
-    """The first increases of the next window begin elsewhere now: work it out again, if it has been."""
-    found = series_window.c
-    following = select(func.min(found.start)).where(found.host == host, found.start >= since, found.start < until)
-    connection.execute(
-        update(series_window)
-        .where(found.host == host, found.start == following.scalar_subquery(), found.done > 0)
-        .values(version=found.version + 1)
-    )
-
-
 def mergeable(connection: Connection, now: datetime, limit: int) -> list[tuple[HostName, datetime]]:
     """Hosts and starts of cold rows that can be made: all their windows are done, and have been left alone since."""
     found = series_window.c
