@@ -58,6 +58,7 @@ def overview(now: datetime) -> Overview:
         ),
         alerts=(_alert(now),),
         cost=_costs(now),
+        billed=_billed(now),
         notes=("host gpu-1: engine old names pool 'legacy', which no [[pool]] declares; not counted",),
         jobs=(
             JobOverview("tick", now - timedelta(seconds=4), 1200, 2, 0, 0.031),
@@ -203,6 +204,21 @@ def _alert(now: datetime) -> AlertState:
             "summary": "KV cache hit rate of pool base is 13.0% over the last 15 min, down from 57.0%.",
             "summary_zh": "资源池 base 最近 15 分钟的 KV 缓存命中率为 13.0%，低于基线 57.0%。",
         },
+    )
+
+
+def _billed(now: datetime) -> CostsOverview:
+    cost = _costs(now)
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    final = [replace(line, state=CostState.FINAL, amount=Decimal("48.125"), notes=()) for line in cost.pools]
+    total = replace(cost.total, state=CostState.FINAL, amount=Decimal("120.25"), per_million=Decimal("0.4"), notes=())
+    return CostsOverview(
+        since=day - timedelta(days=2),
+        until=day - timedelta(days=1),
+        pools=tuple(final),
+        total=total,
+        burst=final[1],
+        others={("empty", "USD"): Decimal("20"), ("tax", "USD"): Decimal("4")},
     )
 
 

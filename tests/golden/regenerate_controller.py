@@ -29,7 +29,17 @@ def expected() -> Iterator[tuple[Path, str]]:
     for language in ("en", "zh"):
         yield HERE / f"status.{language}.html", body(render(fleet, NOON, READY, language))
     empty = replace(
-        fleet, at=None, pools=(), replicas=(), hosts=(), decisions=(), alerts=(), cost=None, notes=(), jobs=()
+        fleet,
+        at=None,
+        pools=(),
+        replicas=(),
+        hosts=(),
+        decisions=(),
+        alerts=(),
+        cost=None,
+        billed=None,
+        notes=(),
+        jobs=(),
     )
     yield HERE / "status.empty.html", body(render(replace(empty, config_reload_ok=False), NOON, LATE, "en"))
     yield HERE / "controller.prom", exposition(ControllerCollector(fleet, NOON, fresh=True))[0].decode()

@@ -88,6 +88,10 @@ def test_a_reason_reads_as_one_would_write_it() -> None:
         "USD and CNY are never added",
         "3 five-minute buckets with GPUs held have no token data (not reported, or still starting)",
         "no token was served: the whole cost is idle",
+        "3 rows of bill 12 are quarantined: the day cannot be final",
+        "bill 12 has no usable effective cost: its billed cost stands in",
+        "2 hosts held GPUs and stand in no bill: they cost 0 in it",
+        "1.50 GPU hours of base are in no bill and have no price",
         "starting: no tick has gone through yet",
     ],
 )

@@ -130,6 +130,22 @@ _CLAUSES = [
         r"(?P<n>\d+) five-minute buckets with GPUs held have no token data \(not reported, or still starting\)",
         "{n} 个五分钟时段占用了 GPU 但没有 token 数据（未上报或仍在启动）",
     ),
+    (
+        r"(?P<n>\d+) rows of bill (?P<v>\d+) are quarantined: the day cannot be final",
+        "账单 {v} 有 {n} 行被隔离：当天不能定稿",
+    ),
+    (
+        r"bill (?P<v>\d+) has no usable effective cost: its billed cost stands in",
+        "账单 {v} 没有可用的摊销成本：以账单金额代替",
+    ),
+    (
+        r"(?P<n>\d+) hosts held GPUs and stand in no bill: they cost 0 in it",
+        "{n} 台主机占用过 GPU 却不在任何账单中：其成本计为 0",
+    ),
+    (
+        r"(?P<h>[\d.]+) GPU hours of (?P<s>\S+) are in no bill and have no price",
+        "{s} 的 {h} GPU 小时不在任何账单中且没有价格",
+    ),
     (r"no token was served: the whole cost is idle", "没有产生 token：全部为空闲成本"),
     # notes on the Prometheus that is read
     (

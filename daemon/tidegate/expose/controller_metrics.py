@@ -47,6 +47,7 @@ class ControllerCollector:
             for host in self._overview.hosts:
                 _add_host(out, host, self._now)
             _add_cost(out, self._overview.cost)
+        _add_billed(out, self._overview.billed)
         return out.metrics()
 
 
@@ -137,6 +138,22 @@ def _add_cost(out: Exposition, cost: CostsOverview | None) -> None:
         if line.per_million is not None:
             labels = {"pool": line.pool, "state": line.state.value, "currency": line.currency}
             out.add("tidegate_cost_per_million_tokens", labels, float(line.per_million))
+
+
+def _add_billed(out: Exposition, billed: CostsOverview | None) -> None:
+    """It is of days long past, so it stands whether ticks go through or not."""
+    if billed is None:
+        return
+    out.add("tidegate_billed_until_timestamp_seconds", {}, billed.until.timestamp())
+    for line in billed.pools:
+        labels = {"pool": line.pool, "state": line.state.value, "currency": line.currency}
+        if line.per_million is not None:
+            out.add("tidegate_billed_cost_per_million_tokens", labels, float(line.per_million))
+        if line.amount is not None:
+            out.add("tidegate_billed_cost", labels | {"line": "pool"}, float(line.amount))
+    for (kind, currency), amount in billed.others.items():
+        labels = {"pool": "", "line": kind, "state": billed.total.state.value, "currency": currency}
+        out.add("tidegate_billed_cost", labels, float(amount))
 
 
 def _add_host(out: Exposition, host: HostOverview, now: datetime) -> None:

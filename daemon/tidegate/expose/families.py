@@ -72,6 +72,11 @@ _POOLS = (
     _q("pool_e2e_latency", "End-to-end latency of the pool, over the tick's window.", *POOL, role=Role.CONTROLLER),
     _g("cost_per_million_tokens", "Cost of a million tokens over the trailing hour, in the currency.",
        *POOL, "state", "currency", role=Role.CONTROLLER),
+    _g("billed_cost_per_million_tokens", "Cost of a million tokens over the last days that a bill speaks of, a week at "
+       "most.", *POOL, "state", "currency", role=Role.CONTROLLER),
+    _g("billed_cost", "What those days cost by the bill: by pool, and what is of no pool by kind.",
+       *POOL, "line", "state", "currency", role=Role.CONTROLLER),
+    _g("billed_until_timestamp_seconds", "The end of the last day that a bill speaks of.", role=Role.CONTROLLER),
 )  # fmt: skip
 
 

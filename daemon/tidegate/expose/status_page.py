@@ -10,6 +10,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tidegate.expose.amounts import ago, clock_text, count_text, figure_text, money_text, span_text
+from tidegate.expose.billed_rows import billed_rows
 from tidegate.expose.chinese import chinese
 from tidegate.expose.explain_rows import explain_rows
 from tidegate.expose.headline import tiles
@@ -92,6 +93,7 @@ def render(
         bound=bound,
         boxes=boxes,
         cost_rows=cost_rows(overview, words),
+        billed_rows=billed_rows(overview, words),
         explain=lambda pool: explain_rows(pool, overview, now, words),
         signal=lambda used: signal_text(used, words),
         states=lambda pool: state_counts(pool, overview, words),
