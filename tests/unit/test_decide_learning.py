@@ -12,16 +12,18 @@ from fakes.world import BASE, BURST, CHAT, LONG_AGO, NOON, decision, fleet, kind
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.decide.capacity import STEP, STEPS, Curve, curve, fitted, learned, overall_misses
+from tidegate.decide.capacity import learned
 from tidegate.decide.failure import failure_class
 from tidegate.decide.flow import Sample
 from tidegate.decide.forecast import CELLS, Outlook, ahead, observed
+from tidegate.decide.misses import STEP, STEPS, Curve, curve, overall_misses
 from tidegate.decide.plan import plan
+from tidegate.decide.yardstick import fitted
 from tidegate.model.decision import Limit
-from tidegate.model.fleet import FailureClass, Idle, ReplicaState, Signal, Value
+from tidegate.model.fleet import FailureClass, Fleet, Idle, PoolView, ReplicaState, Signal, Slot, Value
 from tidegate.model.memory import Capacity, Forecast, Memory
-from tidegate.model.policy import ExternalPolicy, PolicyName, SchedulePolicy, ServicePolicy, SloPolicy
-from tidegate.model.reading import Gap, Missing
+from tidegate.model.policy import ExternalPolicy, Flavour, PolicyName, SchedulePolicy, ServicePolicy, SloPolicy
+from tidegate.model.reading import Gap, HostName, Missing
 
 SLO = SloPolicy()
 SEEN = Memory(started_at=LONG_AGO)
@@ -142,3 +144,15 @@ def test_an_actuator_that_knows_why_is_believed() -> None:
     assert failure_class(lost) is FailureClass.SOLD_OUT
     assert failure_class(replace(lost, failure=None)) is FailureClass.QUOTA
     assert failure_class(replace(lost, failure=None, why="")) is FailureClass.HEALTH
+
+
+def test_a_flavours_own_quota_sends_the_rest_to_the_next_one() -> None:
+    """E6: two of the preferred, then the next in the same tick, and the decision says that one was passed over."""
+    near, far = Flavour("near", gpu_limit=2), Flavour("far")
+    made = policy(pool(BASE, 4, 4, flavours=(near, far)))
+    places = [
+        Slot(HostName(name), place, (place,), 8100 + place, name) for name in ("near", "far") for place in (1, 2, 3)
+    ]
+    answer = plan(Fleet(NOON, {BASE: PoolView(BASE, (), tuple(places))}), made, SEEN, NOON)
+    assert [action.slot.flavour for action in answer.actions if action.slot] == ["near", "near", "far", "far"]
+    assert Limit.FLAVOUR in decision(answer, BASE).limits

@@ -10,8 +10,8 @@ from fakes.world import BASE, BURST, CHAT, LONG_AGO, NOON, World, applied, fleet
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tidegate.decide.capacity import STEPS
 from tidegate.decide.forecast import CELLS
+from tidegate.decide.misses import STEPS
 from tidegate.decide.plan import plan
 from tidegate.model.decision import ActionKind, Plan
 from tidegate.model.fleet import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from statistics import median
 
-from tidegate.decide.capacity import curve
+from tidegate.decide.misses import curve
 from tidegate.decide.group import groups_of
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory, ServiceMemory

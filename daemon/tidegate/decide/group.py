@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tidegate.decide.capacity import conversion, learned
+from tidegate.decide.capacity import learned
 from tidegate.decide.demand import (
     Demand,
     demand_by_external,
@@ -22,6 +22,7 @@ from tidegate.decide.load import Measure, load_of
 from tidegate.decide.objective import Setting, demand_by_objective, from_nothing, pressure_of
 from tidegate.decide.remember import with_wish
 from tidegate.decide.supply import Supply
+from tidegate.decide.yardstick import conversion
 from tidegate.model.fleet import Gateway, PoolName, PoolRole, Replica, ServiceName, Signal, SignalName
 from tidegate.model.memory import Capacity, Forecast, ServiceMemory
 from tidegate.model.policy import FleetPolicy, PolicyName, PoolPolicy, ServicePolicy

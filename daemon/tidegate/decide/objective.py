@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.decide.capacity import Curve, curve, overall_misses, yardstick
 from tidegate.decide.demand import Demand, unknown_demand
 from tidegate.decide.flow import Flow
 from tidegate.decide.forecast import Outlook, ahead
+from tidegate.decide.misses import Curve, curve, overall_misses
+from tidegate.decide.yardstick import yardstick
 from tidegate.model.decision import Limit
 from tidegate.model.fleet import ServiceName
 from tidegate.model.memory import Capacity, ServiceMemory

@@ -1,0 +1,114 @@
+"""The unit of load of a replica: 1 where its p95 of TPOT meets the objective, fitted while it works.
+
+An engine's steps get slower with the work between them, TPOT = t0 / (1 - w), so objective / TPOT falls in a straight
+line with prompt and generated tokens per second; least squares that fade, with a weak prior. It can be read from
+light load alone. Replicas that only prefill have no TPOT: there the fit is of TTFT, which a queue stretches alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.decide.flow import Sample
+from tidegate.model.memory import Capacity
+from tidegate.model.policy import SloPolicy
+
+_IDLE_SPEED = 3.5
+"""Before anything is known: an idle engine answers this many times as fast as the objective asks."""
+_PRIOR = 20.0
+"""That guess weighs as much as so many samples of an idle replica; real ones outweigh it soon."""
+_TOKEN_PRICE = 2.5
+"""Before anything is known: the work of a generated token, in prompt tokens."""
+_FASTEST = 20.0
+_DIRECTION = 5.0
+_CROWD = 3.0
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """How tokens per second become load."""
+
+    prompt: float
+    answer: float
+
+    def load(self, sample: Sample) -> float:
+        """The share of a replica's capacity that it uses; 1 where TPOT meets the objective."""
+        return min(self.prompt * sample.prompt + self.answer * sample.answer, 1000.0)
+
+
+def yardstick(capacity: Capacity) -> Yardstick | None:
+    """The unit of load as it stands; None before anything is known."""
+    return Yardstick(*capacity.unit) if capacity.unit else None
+
+
+def fitted(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
+    """What the sums say; None where they say that more tokens make answers no slower."""
+    n, p, a, pp, pa, aa, y, py, ay = capacity.sums or (0.0,) * 9
+    if n < 1:
+        return None
+    pull, price = _DIRECTION * aa / n, _TOKEN_PRICE
+    top = y + _PRIOR * _IDLE_SPEED
+    matrix = (
+        (n + _PRIOR, -p, -a),
+        (-p, pp + pull * price * price, pa - pull * price),
+        (-a, pa - pull * price, aa + pull),
+    )
+    idle, prompt, answer = _solve(matrix, (top, -py, -ay))
+    if prompt <= 0 or answer <= 0:  # the mix tells them not apart: keep the guess of their prices
+        s, ss, sy = p + price * a, pp + 2 * price * pa + price * price * aa, py + price * ay
+        determinant = max((n + _PRIOR) * ss - s * s, _TINY)
+        idle, prompt = (top * ss - s * sy) / determinant, (s * top - (n + _PRIOR) * sy) / determinant
+        answer = prompt * price
+    unit = slo.tpot_s / (max(idle, 1.25) - 1.0)
+    return Yardstick(prompt * unit, answer * unit) if prompt > 0 else None
+
+
+def conversion(old: Sequence[float], new: Sequence[float], prompt: float, answer: float) -> float:
+    """Loads in the new unit for one in the old, at this mix of tokens."""
+    before = old[0] * prompt + old[1] * answer
+    return (new[0] * prompt + new[1] * answer) / before if before > 0 else 1.0
+
+
+def speeds_of(samples: Sequence[Sample], slo: SloPolicy, *, prefill: bool) -> list[tuple[Sample, float]]:
+    """How many times as fast as asked each replica is, where it says so."""
+    seen = ((one, slo.ttft_s, one.ttft) if prefill else (one, slo.tpot_s, tpot_of(one)) for one in samples)
+    return [(one, min(_FASTEST, asked / found)) for one, asked, found in seen if found]
+
+
+def with_speeds(
+    sums: tuple[float, ...], speeds: Sequence[tuple[Sample, float]], slo: SloPolicy, fade: float
+) -> tuple[float, ...]:
+    """The sums of the regression, faded, with these samples in; tokens are counted per objective of TPOT."""
+    n, p, a, pp, pa, aa, y, py, ay = (fade * value for value in sums or (0.0,) * 9)
+    for sample, speed in speeds:
+        prompt, answer = sample.prompt * slo.tpot_s, sample.answer * slo.tpot_s
+        n, p, a, y = n + 1.0, p + prompt, a + answer, y + speed
+        pp, pa, aa = pp + prompt * prompt, pa + prompt * answer, aa + answer * answer
+        py, ay = py + prompt * speed, ay + answer * speed
+    return (n, p, a, pp, pa, aa, y, py, ay)
+
+
+def tpot_of(sample: Sample) -> float | None:
+    """The p95 of TPOT as well as it can be known.
+
+    Out of wide histogram buckets it may lie far too high. By Little's law running / (tokens per second) is the mean,
+    above which the p95 lies by about an eighth; it is noisy, for what runs is known at one moment only.
+    """
+    if sample.tpot is None or sample.answer <= 0 or sample.running < _CROWD:
+        return sample.tpot
+    return min(sample.tpot, max(0.6 * sample.tpot, 1.125 * sample.running / sample.answer))
+
+
+def _solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> tuple[float, float, float]:
+    """Three equations by Cramer's rule; zeros where they do not have one solution."""
+    (a, b, c), (d, e, f), (g, h, i) = matrix
+    u, v, w = right
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    determinant = determinant if abs(determinant) > _TINY else math.inf
+    x = u * (e * i - f * h) - b * (v * i - f * w) + c * (v * h - e * w)
+    y = a * (v * i - f * w) - u * (d * i - f * g) + c * (d * w - v * g)
+    z = a * (e * w - v * h) - b * (d * w - v * g) + u * (d * h - e * g)
+    return (x / determinant, y / determinant, z / determinant)
