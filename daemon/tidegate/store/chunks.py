@@ -18,12 +18,19 @@ from tidegate.store.rollup_codec import TYPES, Buckets, counters, edges, gauges,
 from tidegate.store.schema_series import STEPS, rollup_1h, rollup_1m, rollup_5m
 from tidegate.store.series import KINDS
 from tidegate.store.series_kinds import SeriesKind
+from tidegate.store.windows import span_start
 
 _PARTS = ("sum", "count", "minimum", "maximum", "increase", "last")
 _CHUNK = ("cold", "block", "start", "series", "payload")
 _CLOCK = ("cold", "host", "start", "samples", "payload")
 _ROLLUP = ("cold", "block", "start", "buckets", "series", *_PARTS)
 _OF_BLOCKS = ("chunk", "rollup_1m", "rollup_5m", "rollup_1h")
+
+
+_STANDS = text(
+    "SELECT EXISTS (SELECT FROM horizon WHERE reports_from > :start) AND EXISTS (SELECT FROM series_block b "
+    "JOIN rollup_1h r ON r.block = b.id WHERE b.host = :host AND r.start = CASE WHEN r.cold THEN :span ELSE :start END)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,15 @@ def remove(connection: Connection, host: HostName, since: datetime, until: datet
     for table in _OF_BLOCKS:
         ours = "block IN (SELECT id FROM series_block WHERE host = :host)"
         connection.execute(text(f"DELETE FROM {table} WHERE {where} AND {ours}"), values)  # noqa: S608 - our own names
+
+
+def stands(connection: Connection, host: HostName, start: datetime) -> bool:
+    """True when a window's samples were forgotten and the rollups made of all of them are there: they stay as they are.
+
+    Made anew of the few reports that came after that, they would lose the others.
+    """
+    values = {"host": host, "start": start, "span": span_start(start)}
+    return bool(connection.execute(_STANDS, values).scalar_one())
 
 
 def write(

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, text
 from tidegate.model.reading import HostName
 from tidegate.model.records import Compacted
 from tidegate.store.binary import microseconds
-from tidegate.store.chunks import Span, remove, write
+from tidegate.store.chunks import Span, remove, stands, write
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.locks import lock_series
@@ -72,7 +72,11 @@ class StoredCompaction:
         with self._database.begin() as connection:
             self._fence.check(connection)
             lock_series(connection, window.host)
-            done, layouts = self._compact(connection, refreshed(connection, window), minute_series)
+            found = refreshed(connection, window)
+            if stands(connection, window.host, window.start):
+                settle(connection, found, 0)
+                return Compacted(1)
+            done, layouts = self._compact(connection, found, minute_series)
         self._book.remember(window.host, layouts)
         return done
 

@@ -38,7 +38,7 @@ class Layouts:
         unsure = []
         for name in set(used):
             length, noted = self._lengths.get((host, name), (0, None))
-            if noted is not None and noted - _REFRESH <= at < noted + _REFRESH:
+            if self._is_fresh(noted, at):
                 found[name] = length
             elif noted is not None or name not in read:
                 unsure.append(name)
@@ -71,9 +71,13 @@ class Layouts:
                 self._lengths.clear()
             self._lengths |= {(host, name): (length, at) for name, length in lengths.items()}
 
-    def is_stored(self, host: HostName, name: str) -> bool:
+    def is_stored(self, host: HostName, name: str, at: datetime) -> bool:
         """True when the host's layout of this name is known to be stored: what is sent again need not be read."""
-        return (host, name) in self._lengths
+        return self._is_fresh(self._lengths.get((host, name), (0, None))[1], at)
+
+    @staticmethod
+    def _is_fresh(noted: datetime | None, at: datetime) -> bool:
+        return noted is not None and noted - _REFRESH <= at < noted + _REFRESH
 
     def unstored(self, host: HostName, read: Mapping[str, Keys]) -> dict[str, Keys]:
         """Those that are not known to be stored."""

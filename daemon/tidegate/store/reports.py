@@ -75,7 +75,8 @@ class StoredReports:
 
         Raises ValueError, and stores nothing of the batch, when a vector does not fit its layout.
         """
-        read = {item.id: read_layout(host, item) for item in layouts if not self._layouts.is_stored(host, item.id)}
+        unread = [item for item in layouts if not self._layouts.is_stored(host, item.id, received_at)]
+        read = {item.id: read_layout(host, item) for item in unread}
         lengths = self._layouts.lengths(host, read, {item.layout for item in reports}, received_at)
         with self._preparing:
             fresh, wanting = admit(reports, lengths, frozenset(), received_at)

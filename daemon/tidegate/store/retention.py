@@ -12,7 +12,7 @@ from tidegate.model.records import LEVELS, Levels, Pruned
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.levels import old_parts
-from tidegate.store.partitions import drop
+from tidegate.store.partitions import drop, parts
 from tidegate.store.schema import action, decision, engine, horizon, layout, notice, pool_figure, replica, usage
 from tidegate.store.schema_control import control
 from tidegate.store.schema_series import WINDOW, series, series_window
@@ -47,11 +47,18 @@ class StoredRetention:
         idle = ~exists().where(action.c.pool == decision.c.pool, action.c.at == decision.c.at)
         rows += self._delete(decision, (decision.c.at < now - retention) & idle)
         rows += self._delete(pool_figure, pool_figure.c.at < now - retention)
-        rows += self._delete(layout, layout.c.used_at < now - min(retention, levels.reports) - _SPARE)
+        rows += self._delete(
+            layout, layout.c.used_at < self._oldest_report(now - min(retention, levels.reports)) - _SPARE
+        )
         rows += self._delete(series_window, series_window.c.start < now - retention - WINDOW)
         rows += self._delete(series, series.c.last_seen < now - max(history, levels.rollups, retention) - _SPARE)
         rows += self._delete(engine, engine.c.last_seen < now - retention - _SPARE)
         return Pruned(tuple(days), rows)
+
+    def _oldest_report(self, usually: datetime) -> datetime:
+        """Where the oldest part of the reports begins: those that wait for their compaction are kept for longer."""
+        with self._database.begin() as connection:
+            return min([usually, *(part.start for part in parts(connection, ["report"]))])
 
     def _forget_history(self, before: datetime) -> int:
         # Actions before decisions: one that has lost its actions is idle, and goes with those that never had any.

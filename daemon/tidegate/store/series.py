@@ -97,9 +97,10 @@ class SeriesBook:
         return known | {name: _by_number(entries, wanted[name]) for name in wanted}
 
     def remember(self, host: HostName, found: Mapping[str, Columns]) -> None:
-        """These numbers are stored."""
+        """These numbers are stored; of a layout that lacks some it is looked every time whether it may have them."""
+        whole = {(host, name): columns for name, columns in found.items() if len(columns.places) == columns.length}
         with self._lock:
-            together = self._columns | {(host, name): columns for name, columns in found.items()}
+            together = self._columns | whole
             few = sum(columns.length for columns in together.values()) <= _MOST_COLUMNS
             self._columns = together if few else {}
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from sqlalchemy import Connection, and_, func, select, text, update
+from sqlalchemy import Connection, and_, exists, func, select, text, update
 
 from tidegate.model.reading import HostName
+from tidegate.store.schema import horizon
 from tidegate.store.schema_series import COLD, WINDOW, series_window
 
 CLOSES = timedelta(minutes=1)
@@ -117,12 +118,16 @@ def settle(connection: Connection, window: Window, samples: int) -> None:
 
 
 def mergeable(connection: Connection, now: datetime, limit: int) -> list[tuple[HostName, datetime]]:
-    """Hosts and starts of cold rows that can be made: all their windows are done, and have been left alone since."""
+    """Hosts and starts of cold rows that can be made: all their windows are done, and have been left alone since.
+
+    What was forgotten by now stays as it is: its windows are not all there any more.
+    """
     found = series_window.c
     start = func.date_bin(COLD, found.start, _EPOCH).label("span")
     query = (
         select(found.host, start)
         .where(~found.cold, found.start < span_start(now - COOLS) - WINDOW / 2)
+        .where(~exists().where(horizon.c.reports_from > found.start))
         .group_by(found.host, start)
         .having(func.bool_and(found.done == found.version))
         .order_by(start, found.host)
