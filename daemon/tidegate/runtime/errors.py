@@ -20,6 +20,10 @@ class Transient(TidegateError):  # noqa: N818 - named for what to do
     """Waiting helps: the next tick tries again."""
 
 
+class Busy(Transient):
+    """Another transaction held what we needed for longer than we would wait."""
+
+
 class Permanent(TidegateError):  # noqa: N818 - named for what to do
     """Waiting does not help: stop trying this one thing, keep the rest, tell a person."""
 

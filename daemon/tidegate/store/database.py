@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import Pool, QueuePool
 
-from tidegate.runtime.errors import Permanent, TidegateError, Transient
+from tidegate.runtime.errors import Busy, Permanent, TidegateError, Transient
 
 CONNECT_SECONDS = 5
 POOL_SECONDS = 10
@@ -37,6 +37,7 @@ _REFUSED = {
 }
 _UNDEFINED = frozenset({"42P01", "42703", "3F000"})  # table, column, schema: the migration has not been run
 _NO_PARTITION = "no partition of relation"  # retention dropped the day that a late report was about to enter
+_LOCKED = "55P03"  # lock_not_available: lock_timeout has passed
 _WAITING = frozenset({"40", "53", "55", "57", "58", "08", "25"})  # SQLSTATE classes that pass by themselves
 
 
@@ -162,6 +163,8 @@ def explain(error: Exception, place: Place) -> TidegateError:
         return Permanent(f"database {place}: {said}; bring its tables up to date: `tidegate db migrate --config FILE`")
     if state is None and isinstance(cause, psycopg.OperationalError):
         return _connection_error(said, place)
+    if state == _LOCKED:
+        return Busy(f"database {place}: {said}; it is tried again")
     if (state is not None and state[:2] in _WAITING) or _NO_PARTITION in said:
         return Transient(f"database {place}: {said}; it is tried again")
     return Permanent(f"database {place}: {said}")

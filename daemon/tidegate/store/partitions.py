@@ -14,10 +14,14 @@ from threading import Lock
 
 from sqlalchemy import Connection, text
 
+from tidegate.runtime.errors import Busy
 from tidegate.store.database import Database
 from tidegate.store.locks import lock_partitions
 
 _LOCK_WAIT = timedelta(seconds=2)
+"""How long a drop waits for readers, while new ones queue behind it; less than others wait for the drop to end."""
+_ROUNDS = 5
+"""How often a part that readers keep is tried in one call: between two tries those who queued get their turn."""
 _FORMATS = {10: "%Y%m%d%H", 8: "%Y%m%d", 6: "%Y%m"}
 _SPANS = {10: timedelta(hours=2), 8: timedelta(days=1), 6: timedelta(days=32)}
 _SLOT = 7_200
@@ -121,7 +125,7 @@ def ensure(database: Database, wanted: Collection[Part]) -> None:
         missing = _missing(wanted, parts(connection, parents))
     if not missing:
         return
-    with database.begin(lock=_LOCK_WAIT) as connection:
+    with database.begin() as connection:
         lock_partitions(connection)
         for part in _missing(missing, parts(connection, parents)):  # another may have been quicker
             _create(connection, part)
@@ -153,12 +157,31 @@ def _create(connection: Connection, part: Part) -> None:
 def drop(database: Database, old: Iterable[Part]) -> list[str]:
     """Drop parts, each in its own transaction; returns their names.
 
-    Raises Transient when a reader keeps one from being dropped in time: the next call goes on from there.
+    Raises Transient when a reader keeps one for long: all the others are gone, and the next call tries it again.
     """
-    names = []
-    for part in old:
-        with database.begin(lock=_LOCK_WAIT) as connection:
-            lock_partitions(connection)
-            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {part.name}")
-        names.append(part.name)
+    names: list[str] = []
+    left, busy = list(old), None
+    for _ in range(_ROUNDS):
+        dropped, busy = _drop_free(database, left)
+        names += dropped
+        left = [part for part in left if part.name not in dropped]
+        if busy is None:
+            break
+    if busy is not None:
+        raise busy
     return names
+
+
+def _drop_free(database: Database, old: Iterable[Part]) -> tuple[list[str], Busy | None]:
+    """Drop those that nobody reads; returns their names, and what kept the last of the others."""
+    names, busy = [], None
+    for part in old:
+        try:
+            with database.begin(lock=_LOCK_WAIT) as connection:
+                lock_partitions(connection)
+                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {part.name}")
+        except Busy as error:
+            busy = error
+        else:
+            names.append(part.name)
+    return names, busy
