@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from statistics import median
 
-from tidegate.decide.misses import curve
 from tidegate.decide.group import groups_of
+from tidegate.decide.misses import curve
 from tidegate.model.fleet import PoolName
 from tidegate.model.memory import Memory, PoolMemory, ServiceMemory
 from tidegate.model.overview import Learned
