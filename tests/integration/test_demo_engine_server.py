@@ -102,11 +102,11 @@ class EndpointList:
     """A page like the controller's list; `away` makes it answer 503."""
 
     def __init__(self, ports: list[int]) -> None:
-        self.away = False
+        self.away = self.empty = False
         self._body = json.dumps([{"targets": [f"127.0.0.1:{port}"], "labels": {}} for port in ports]).encode()
 
     def page(self, path: str, _headers: Mapping[str, str], _body: bytes) -> Answer | None:
-        return (503 if self.away else 200, self._body) if path == "/list" else None
+        return (503 if self.away else 200, b"[]" if self.empty else self._body) if path == "/list" else None
 
 
 Routed = tuple[Gateway, EndpointList, list[Child]]
@@ -147,6 +147,27 @@ def test_the_gateway_serves_everything_while_the_list_is_away(routed: Routed, cl
     eventually(lambda: gateway.counts().arrived == gateway.counts().finished)
     assert gateway.counts().lost == 0
     assert gateway.counts().tokens > 0
+
+
+def test_nobody_is_let_in_before_the_first_replica_serves(clock: ScaledClock, start: Callable[..., Child]) -> None:
+    """Whoever came while a slow machine still made the fleet would be a backlog that no day has."""
+    port = free_port()
+    start(port)
+    endpoints = EndpointList([port])
+    endpoints.empty = True
+    pages = PageServer(endpoints.page)
+    pages.start()
+    gateway = Gateway(clock, Traffic(Day(MIDNIGHT), Random(1), clock.now().timestamp()), lambda: f"{pages.url}/list")
+    gateway.start()
+    try:
+        eventually(lambda: len(gateway.history) > 20)
+        assert (gateway.counts().arrived, gateway.counts().waiting) == (0, 0)
+        endpoints.empty = False
+        eventually(lambda: gateway.counts().finished > 5)
+        assert balanced(gateway)
+    finally:
+        gateway.stop()
+        pages.stop()
 
 
 def test_an_engine_that_is_stopped_under_load_loses_requests_and_the_gateway_counts_them(routed: Routed) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tidegate.config.load import load
 from tidegate.demo.configuration import Addresses, agent_file, controller_file
 from tidegate.demo.gpus import SimulatedHost
-from tidegate.demo.pace import Pace
+from tidegate.demo.pace import Pace, minutes_beside
 from tidegate.model.policy import Mode
 
 HOSTS = [SimulatedHost("base-1", 2, 21_000), SimulatedHost("burst-1", 3, 21_002)]
@@ -48,3 +48,8 @@ def test_the_files_pass_the_check(minutes: float, tmp_path: Path) -> None:
     }
     assert agent.agent is not None
     assert "{port}" in agent.agent.templates[0].command
+
+
+@pytest.mark.parametrize(("load", "minutes"), [(0.0, 2.5), (4.0, 2.5), (6.0, 3.8), (8.0, 5.0), (300.0, 5.0)])
+def test_a_busy_machine_plays_a_slower_day(load: float, minutes: float) -> None:
+    assert minutes_beside(load, cores=2) == minutes

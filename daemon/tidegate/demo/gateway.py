@@ -22,8 +22,9 @@ from tidegate.runtime.clock import ScaledClock
 
 TIMEOUT_SECONDS = 3.0
 """Real seconds."""
-LEAD_STEPS = 1.5
-"""How many steps ahead of its arrival a request is handed over."""
+LEAD_STEPS = 5.0
+"""How many steps ahead of its arrival a request is handed over. On a busy machine this thread may wait for its turn for
+several steps; engines that were given nothing meanwhile would look idle, and be closed in the middle of a peak."""
 LIST_EVERY_STEPS = 2
 MAX_BATCH = 2000
 HISTORY = 4096
@@ -58,6 +59,7 @@ class Gateway:
         self._ledger = Ledger()
         self._connections: dict[str, HTTPConnection] = {}
         self._list_failures = 0
+        self._open = False
         self._closed_at: float | None = None
         self._stop = Event()
         self._lock = Lock()
@@ -65,7 +67,7 @@ class Gateway:
         self.history: deque[Counts] = deque(maxlen=HISTORY)
 
     def start(self) -> None:
-        """Begin to route."""
+        """Begin to route; nobody is let in before the first replica serves, however long the fleet takes to begin."""
         self._thread.start()
 
     def close_doors(self, at: datetime) -> None:
@@ -106,12 +108,20 @@ class Gateway:
             number += 1
             with self._lock:
                 horizon = (self._clock.now() + LEAD_STEPS * step).timestamp()
-                self._ledger.arrive(self._traffic.until(min(horizon, self._closed_at or horizon)))
+                self._let_in(min(horizon, self._closed_at or horizon))
                 self._ledger.assign()
                 due = [name for name, book in self._ledger.books.items() if book.load or book.refusals]
             for name in due:
                 self._exchange(name)
             self.history.append(self.counts())
+
+    def _let_in(self, horizon: float) -> None:
+        arrivals = self._traffic.until(horizon)
+        self._open = self._open or bool(self._ledger.books)
+        if self._open:
+            self._ledger.arrive(arrivals)
+        else:
+            deque(arrivals, maxlen=0)  # they find the doors closed
 
     def _read_list(self) -> None:
         address, path = _split(self._endpoints_url())

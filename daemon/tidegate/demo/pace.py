@@ -11,10 +11,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 DAY = timedelta(hours=24)
+MINUTES, MOST_MINUTES = 2.5, 5.0
+"""Real minutes of a day that nobody gave a length: on a quiet machine, and on the busiest."""
+BUSY = 2.0
+"""Runnable processes for each core; up to so many the shorter day goes well beside them."""
 REAL_AGENT_SECONDS = 0.31
 REAL_TICK_SECONDS = 0.52
 REAL_ROUTE_SECONDS = 0.1
 """The gateway's step."""
+
+
+def minutes_beside(load: float, cores: int) -> float:
+    """Real minutes for a day on a machine with this load average, from `MINUTES` to `MOST_MINUTES`.
+
+    Half the share of the cores is a day at half the speed: what takes part in it does as much for each played hour.
+    """
+    return round(min(MOST_MINUTES, MINUTES * max(1.0, load / (BUSY * cores))), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +92,8 @@ class Pace:
 
     @property
     def scale_in_window(self) -> timedelta:
-        """How long a smaller size must have been enough."""
-        return max(timedelta(minutes=30), 4 * self.tick)
+        """How long a smaller size must have been enough: longer than a busy machine keeps the traffic waiting."""
+        return max(self._at_least(timedelta(minutes=30), 4.5), 4 * self.tick)
 
     @property
     def alert_window(self) -> timedelta:
