@@ -7,38 +7,53 @@ the window after it when its first increases begin elsewhere now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from tidegate.model.reading import HostName
 from tidegate.model.records import Compacted
+from tidegate.runtime.errors import Permanent
 from tidegate.store.binary import microseconds
 from tidegate.store.chunks import Span, remove, stands, write
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.locks import lock_series
-from tidegate.store.matrix import Samples, of_reports, read_before, read_chunks, read_reports, together
+from tidegate.store.matrix import (
+    Samples,
+    Stored,
+    of_reports,
+    read_before,
+    read_chunks,
+    read_reports,
+    together,
+    without_damaged,
+)
 from tidegate.store.partitions import Part, ensure, part_of
 from tidegate.store.registering import Registering
 from tidegate.store.schema_series import COLD, WINDOW
 from tidegate.store.series import KINDS, Columns, SeriesBook, note_seen
 from tidegate.store.series_kinds import SeriesKind
 from tidegate.store.totals import last_before, mark_next
-from tidegate.store.windows import Window, due, mergeable, refreshed, settle, settle_cold, span_start
+from tidegate.store.windows import Window, due, mergeable, put_off, refreshed, settle, settle_cold, span_start
 
 _WINDOWS = 30
 """In one call: a tick's worth of work at most, beside everything else that the controller does."""
 _MERGES = 8
 _NEAR = timedelta(minutes=10)
 """The report before a window is looked for so far back; beyond it rollups tell the last totals."""
+_AGAIN = timedelta(hours=1)
+"""What cannot be compacted is tried again so much later."""
 _HOT = ("chunk_hot", "chunk_clock_hot", "rollup_5m_hot", "rollup_1h_hot", "rollup_1m_hot")
 _COLD = ("chunk_cold", "chunk_clock_cold", "rollup_5m_cold", "rollup_1h_cold")
 _COUNTERS = KINDS.index(SeriesKind.COUNTER)
 _MINUTES = text("SELECT id FROM series_block WHERE host = :host AND name = ANY (CAST(:names AS text[]))")
+_log = structlog.get_logger()
 
 
 class StoredCompaction:
@@ -62,10 +77,30 @@ class StoredCompaction:
         ensure(self._database, {part_of(parent, start) for _, start in merges for parent in _COLD})
         total = Compacted()
         for window in windows:
-            total += self._window(window, minute_series)
+            with self._sparing_others(window.host, window.start, WINDOW, now):
+                total += self._window(window, minute_series)
         for host, start in merges:
-            total += self._merge(host, start)
+            with self._sparing_others(host, start, COLD, now):
+                total += self._merge(host, start)
         return total
+
+    @contextmanager
+    def _sparing_others(self, host: HostName, start: datetime, length: timedelta, now: datetime) -> Iterator[None]:
+        """What cannot be done, since something stored is damaged, is said and put off: the others have their turn."""
+        try:
+            yield
+        except (ValueError, Permanent) as error:
+            with self._database.begin() as connection:
+                self._fence.check(connection)
+                put_off(connection, host, start, start + length, now + _AGAIN)
+            _log.error(
+                "samples of a host cannot be compacted: its reports are kept, and it is tried again",
+                host=host,
+                window=start.isoformat(),
+                again_in=str(_AGAIN),
+                error=str(error),
+                remedy="the database's disk may be failing: look at its log, and take the rest with `tidegate db dump`",
+            )
 
     def _window(self, window: Window, minute_series: frozenset[str]) -> Compacted:
         """Compact one window, whatever has been made of it already."""
@@ -93,10 +128,10 @@ class StoredCompaction:
             rows = [row for row in rows if row[0] not in held]
         before_rows = read_before(connection, host, span.start, _NEAR)
         layouts = self._book.columns(connection, host, {row[1] for row in (*rows, *before_rows)}, (window.start, end))
-        fresh = of_reports(rows, layouts)
+        fresh = _samples(host, rows, layouts)
         samples = together([earlier, fresh]) if earlier is not None else fresh
         if len(samples.moments):
-            before = _before(connection, span, samples, of_reports(before_rows, layouts))
+            before = _before(connection, span, samples, _samples(host, before_rows, layouts))
             if earlier is not None:
                 remove(connection, host, span.start, until, cold=span.cold)
             write(connection, span, samples, before, _minutes(connection, host, minute_series))
@@ -120,6 +155,16 @@ class StoredCompaction:
                 remove(connection, host, start, start + COLD, cold=False)
                 write(connection, span, samples, before, frozenset())
         return Compacted(merged=1)
+
+
+def _samples(host: HostName, rows: Sequence[Stored], layouts: Mapping[str, Columns]) -> Samples:
+    """Samples of reports; one whose bytes were damaged is said, and has a moment and no value."""
+    try:
+        return of_reports(rows, layouts)
+    except ValueError:
+        whole, damaged = without_damaged(rows, layouts)
+        _log.error("stored reports are damaged: their samples are missing", host=host, reports=damaged)
+        return of_reports(whole, layouts)
 
 
 def _parts(start: datetime) -> Iterator[Part]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -102,10 +103,11 @@ def _from_reports(
     chosen: dict[str, tuple[NDArray[np.intp], NDArray[np.intp]]] = {}
     for column, (_, layout, packed) in enumerate(rows):
         if layout not in chosen:
-            chosen[layout] = _choose({key: place for place, key in enumerate(known[host, layout])}, found)
+            chosen[layout] = _choose({key: place for place, key in enumerate(known.get((host, layout), ()))}, found)
         lines, places = chosen[layout]
         if len(lines):
-            values[lines, column] = columns(packed, places)
+            with suppress(ValueError, IndexError):  # damaged on disk, which compaction says: its values are missing
+                values[lines, column] = columns(packed, places)
     values[np.isinf(values)] = np.nan  # as when the vector is read (model/vector.py)
     return np.array([at for at, _, _ in rows], np.int64), values
 

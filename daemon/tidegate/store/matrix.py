@@ -14,7 +14,7 @@ from tidegate.model.reading import Gap, HostName, Missing
 from tidegate.model.vector import encode as encode_vector
 from tidegate.store.binary import cursor, microseconds
 from tidegate.store.chunk_codec import ABSENT, Matrix, Moments, decode, decode_clock
-from tidegate.store.pack import unpack_all
+from tidegate.store.pack import is_whole, unpack_all
 from tidegate.store.series import KINDS, Columns
 
 _NOT_FINITE = np.frombuffer(encode_vector([Missing(Gap.NOT_FINITE)]), "<f8")[0]
@@ -85,6 +85,15 @@ def of_reports(rows: Sequence[Stored], layouts: Mapping[str, Columns]) -> Sample
         values[np.isinf(values)] = _NOT_FINITE
         parts.append(Samples(moments, known.ids, known.blocks, known.kinds, values))
     return together(parts)
+
+
+def without_damaged(rows: Sequence[Stored], layouts: Mapping[str, Columns]) -> tuple[list[Stored], int]:
+    """The rows, those whose bytes were damaged on disk under no layout; and how many these are."""
+    kept = [
+        (at, layout if layout not in layouts or is_whole(packed, layouts[layout].length) else "", packed)
+        for at, layout, packed in rows
+    ]
+    return kept, sum(after[1] != before[1] for after, before in zip(kept, rows, strict=True))
 
 
 def read_chunks(connection: Connection, host: HostName, since: datetime, until: datetime, *, cold: bool) -> Samples:

@@ -48,6 +48,14 @@ def columns(packed: bytes, places: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.ascontiguousarray(weights[:, places].T).view("<f8")[:, 0]
 
 
+def is_whole(packed: bytes, length: int) -> bool:
+    """True when these are the bytes of a vector of so many values."""
+    try:
+        return len(_decompressed(packed)) == 8 * length
+    except ValueError:
+        return False
+
+
 def _decompressed(packed: bytes) -> bytes:
     try:
         return _tools.decompressor.decompress(packed)

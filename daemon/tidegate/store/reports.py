@@ -136,8 +136,9 @@ class StoredReports:
         while True:
             rows, layouts = self._page(span, after)
             for row in rows:
-                keys = layouts[row.host, row.layout_id]
-                yield unflatten(HostName(row.host), row.at, keys, decode(unpack(row.vector)))
+                look = _reading(row, layouts)
+                if look is not None:
+                    yield look
             if len(rows) < _PAGE:
                 return
             after = (rows[-1].host, rows[-1].at, rows[-1].boot_id, rows[-1].sequence)
@@ -158,6 +159,15 @@ class StoredReports:
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
             return rows, self._layouts.load(connection, {(row.host, row.layout_id) for row in rows})
+
+
+def _reading(row: Any, layouts: Mapping[tuple[str, str], Keys]) -> HostReading | None:
+    """What a stored row says; None when its bytes were damaged on disk, or its layout is gone."""
+    try:
+        return unflatten(HostName(row.host), row.at, layouts[row.host, row.layout_id], decode(unpack(row.vector)))
+    except (KeyError, ValueError) as error:
+        _log.error("a stored report cannot be read", host=row.host, at=row.at.isoformat(), error=str(error))
+        return None
 
 
 def _place(item: Report) -> Place:

@@ -20,7 +20,7 @@ from tidegate.model.vector import decode
 from tidegate.store.admission import Keys
 from tidegate.store.binary import at as moment_at
 from tidegate.store.buckets import COUNTERS
-from tidegate.store.pack import columns
+from tidegate.store.pack import columns, is_whole
 
 _COUNTERS = frozenset(counter.value for counter in COUNTERS)
 NAMES = _COUNTERS | {"state", "started"}
@@ -39,12 +39,17 @@ class Looks:
 
 
 def looks_of(host: HostName, rows: Sequence[Stored], layouts: Mapping[tuple[str, str], Keys]) -> Looks:
-    """The engines' states and counters in the reports, which are in time order."""
+    """The engines' states and counters in the reports, which are in time order; one that cannot be read has a moment.
+
+    A report cannot be read when its bytes were damaged on disk, or when its layout is gone.
+    """
     readings: list[HostReading] = []
     for layout, group in groupby(rows, key=lambda row: row[1]):
-        alike = list(group)
-        places, keys = _choose(layouts[host, layout])
-        values = np.array([columns(packed, places) for _, _, packed in alike]).reshape(len(alike), len(keys))
+        known = layouts.get((host, layout))
+        if known is None:
+            continue
+        places, keys = _choose(known)
+        alike, values = _picked(list(group), places, len(known))
         readings += thinned(host, [at for at, _, _ in alike], keys, values)
     return Looks([moment_at(at) for at, _, _ in rows], readings)
 
@@ -63,6 +68,16 @@ def thinned(
         unflatten(host, moment_at(moments[row]), keys, decode(values[row].tobytes()))
         for row in np.flatnonzero(kept).tolist()
     ]
+
+
+def _picked(rows: list[Stored], places: NDArray[np.intp], length: int) -> tuple[list[Stored], NDArray[np.float64]]:
+    """The rows that can be read, and what their vectors of `length` have at the places."""
+    try:
+        values = [columns(packed, places) for _, _, packed in rows]
+    except (ValueError, IndexError):
+        rows = [row for row in rows if is_whole(row[2], length)]
+        values = [columns(packed, places) for _, _, packed in rows]
+    return rows, np.array(values).reshape(len(rows), len(places))
 
 
 def _choose(keys: Keys) -> tuple[NDArray[np.intp], list[SeriesKey]]:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import structlog
 from sqlalchemy import Connection, func, select
 
 from tidegate.model.activity import HostTokens
 from tidegate.model.reading import HostName
 from tidegate.model.usage import TokenUsage
+from tidegate.runtime.errors import Permanent
 from tidegate.store.buckets import COUNTERS, closing, fill, settled
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
@@ -20,6 +22,7 @@ from tidegate.store.marks import mark, marked, marked_hosts, postpone, unmark
 from tidegate.store.schema import engine, horizon, usage
 from tidegate.store.shares import Shares
 
+_log = structlog.get_logger()
 _TOKENS = ("prompt_tokens", "cached_prompt_tokens", "generation_tokens")
 _AT_ONCE = 48
 """Buckets of a host in one transaction."""
@@ -41,12 +44,26 @@ class StoredUsage:
             hosts = marked_hosts(connection, now)
         done: set[datetime] = set()
         for host in hosts:
-            for _ in range(_ROUNDS):
-                buckets, more = self._round(host, now)
-                done |= buckets
-                if not more:
-                    break
+            try:
+                done |= self._rounds(host, now)
+            except (ValueError, Permanent) as error:
+                _log.error(
+                    "token usage of a host cannot be worked out: it is tried again, the others have their turn",
+                    host=host,
+                    error=str(error),
+                    remedy="the database's disk may be failing: look at its log",
+                )
         return len(done)
+
+    def _rounds(self, host: HostName, now: datetime) -> set[datetime]:
+        """Every touched bucket of a host."""
+        done: set[datetime] = set()
+        for _ in range(_ROUNDS):
+            buckets, more = self._round(host, now)
+            done |= buckets
+            if not more:
+                break
+        return done
 
     def between(self, since: datetime, until: datetime) -> Sequence[TokenUsage]:
         """Buckets with since <= bucket < until, by bucket and pool; engines that belong to no pool are left out."""

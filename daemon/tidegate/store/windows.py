@@ -117,6 +117,13 @@ def settle(connection: Connection, window: Window, samples: int) -> None:
     )
 
 
+def put_off(connection: Connection, host: HostName, since: datetime, until: datetime, not_before: datetime) -> None:
+    """Do nothing with the host's windows that begin with since <= start < until for some time."""
+    found = series_window.c
+    ours = and_(found.host == host, found.start >= since, found.start < until)
+    connection.execute(update(series_window).where(ours).values(not_before=not_before))
+
+
 def mergeable(connection: Connection, now: datetime, limit: int) -> list[tuple[HostName, datetime]]:
     """Hosts and starts of cold rows that can be made: all their windows are done, and have been left alone since.
 
@@ -129,7 +136,7 @@ def mergeable(connection: Connection, now: datetime, limit: int) -> list[tuple[H
         .where(~found.cold, found.start < span_start(now - COOLS) - WINDOW / 2)
         .where(~exists().where(horizon.c.reports_from > found.start))
         .group_by(found.host, start)
-        .having(func.bool_and(found.done == found.version))
+        .having(func.bool_and((found.done == found.version) & (found.not_before <= now)))
         .order_by(start, found.host)
         .limit(limit)
     )
