@@ -15,7 +15,32 @@ from tidegate.bills.reading import Wishes
 from tidegate.model.charge import ChargeCategory, CommitmentStatus, ServiceClass
 from tidegate.model.price import Price, Prices
 
-CUR = ["identity/LineItemId", "identity/TimeInterval", "bill/InvoiceId", "bill/PayerAccountId", "bill/BillingPeriodStartDate", "bill/BillingPeriodEndDate", "lineItem/UsageAccountId", "lineItem/LineItemType", "lineItem/UsageStartDate", "lineItem/UsageEndDate", "lineItem/ProductCode", "lineItem/UsageType", "lineItem/ResourceId", "lineItem/CurrencyCode", "lineItem/UnblendedCost", "savingsPlan/SavingsPlanARN", "savingsPlan/SavingsPlanEffectiveCost", "savingsPlan/TotalCommitmentToDate", "savingsPlan/UsedCommitment", "reservation/ReservationARN", "reservation/EffectiveCost", "reservation/UnusedAmortizedUpfrontFeeForBillingPeriod", "reservation/UnusedRecurringFee", "resourceTags/user:pool"]
+CUR = [
+    "identity/LineItemId",
+    "identity/TimeInterval",
+    "bill/InvoiceId",
+    "bill/PayerAccountId",
+    "bill/BillingPeriodStartDate",
+    "bill/BillingPeriodEndDate",
+    "lineItem/UsageAccountId",
+    "lineItem/LineItemType",
+    "lineItem/UsageStartDate",
+    "lineItem/UsageEndDate",
+    "lineItem/ProductCode",
+    "lineItem/UsageType",
+    "lineItem/ResourceId",
+    "lineItem/CurrencyCode",
+    "lineItem/UnblendedCost",
+    "savingsPlan/SavingsPlanARN",
+    "savingsPlan/SavingsPlanEffectiveCost",
+    "savingsPlan/TotalCommitmentToDate",
+    "savingsPlan/UsedCommitment",
+    "reservation/ReservationARN",
+    "reservation/EffectiveCost",
+    "reservation/UnusedAmortizedUpfrontFeeForBillingPeriod",
+    "reservation/UnusedRecurringFee",
+    "resourceTags/user:pool",
+]
 
 
 def cur_row(kind: str, cost: str, **more: str) -> str:
@@ -80,7 +105,17 @@ def test_aws_effective_cost_by_line_item_type(
 
 def test_aws_every_line_item_type_is_in_the_total(tmp_path: Path) -> None:
     """Tax, credits, refunds, fees and unused commitments as well: nothing is filtered out."""
-    kinds = ["Usage", "Tax", "Credit", "Refund", "Fee", "RIFee", "SavingsPlanRecurringFee", "EdpDiscount", "SomethingNew"]
+    kinds = [
+        "Usage",
+        "Tax",
+        "Credit",
+        "Refund",
+        "Fee",
+        "RIFee",
+        "SavingsPlanRecurringFee",
+        "EdpDiscount",
+        "SomethingNew",
+    ]
     found = cur(tmp_path, *(cur_row(kind, "1") for kind in kinds))
     assert found.billed == len(kinds)
     assert any("SomethingNew" in text for text in found.read.warnings)
@@ -394,6 +429,16 @@ def test_focus_1_4_billing_period_and_invoice_detail(tmp_path: Path) -> None:
     (total,) = read_text(tmp_path, invoice).read.declared
     assert (closed.closed, closed.account, closed.says) == (True, "A", "BillingPeriodStatus Closed")
     assert (total.invoice_id, total.total, total.closed) == ("I-1", Decimal("10.50"), False)
+
+
+def test_focus_contract_commitments_are_no_charges(tmp_path: Path) -> None:
+    """FOCUS 1.3 delivers them beside the charges: read, told, in no total."""
+    header = "ContractId,ContractCommitmentId,ContractCommitmentCategory,ContractCommitmentType,ContractCommitmentCost,"
+    header += "ContractCommitmentPeriodStart,ContractCommitmentPeriodEnd,BillingCurrency"
+    row = "c-1,cc-1,Spend,Savings,8760.00,2026-01-01T00:00:00Z,2027-01-01T00:00:00Z,USD"
+    read = read_text(tmp_path, f"{header}\n{row}\n").read
+    assert (read.totals, read.accepted, read.files[0].format) == ((), 1, "focus-contract-commitment")
+    assert (read.declared[0].says, read.declared[0].total) == ("contract commitment cc-1 (Savings)", Decimal("8760.00"))
 
 
 def test_an_empty_cell_in_one_ledger_is_not_zero_and_not_lost(tmp_path: Path) -> None:

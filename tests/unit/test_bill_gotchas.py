@@ -285,3 +285,24 @@ def test_a_list_price_that_cannot_be_read_costs_no_row(tmp_path: Path) -> None:
     found = read_text(tmp_path, f"{FOCUS},ListCost\n{focus_row('5')},shifted\n")
     assert (found.billed, found.charge.list_cost) == (5, None)
     assert any("ListCost cannot be read" in text for text in found.read.warnings)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", "utf-8-sig", "utf-16"])
+def test_german_exports_in_every_encoding_keep_their_words(tmp_path: Path, encoding: str) -> None:
+    """Each of these letters and the one behind it is a Chinese character too, which they do not become."""
+    text = "Abonnement-GUID (SubscriptionGuid);UsageDateTime;Kategorie (MeterCategory);MeterId;Währung (Currency);"
+    text += "PreTaxCost (PreTaxCost);Ressource (InstanceId)\ns;2026-03-02;Virtuelle Größe;m;EUR;1.234,50;Köln-Süd\n"
+    charge = read_bytes(tmp_path, text.encode(encoding)).charge
+    assert (charge.billed, charge.currency) == (Decimal("1234.50"), "EUR")
+    assert (charge.service_name, charge.resource_id) == ("Virtuelle Größe", "Köln-Süd")
+
+
+def test_azure_legacy_enterprise_usage(tmp_path: Path) -> None:
+    header = "SubscriptionId,SubscriptionGuid,Date,Meter ID,Meter Category,Consumed Quantity,ResourceRate,ExtendedCost"
+    charge = read_text(tmp_path, f"{header}\n1,guid,03/13/2026,m,Virtual Machines,1,1,1.25\n").charge
+    assert (charge.billed, charge.provider) == (Decimal("1.25"), "azure")
+
+
+def test_lines_of_blanks_are_no_rows(tmp_path: Path) -> None:
+    found = read_text(tmp_path, focus(focus_row("5")) + "\n   \n,,,,\n \t \n")
+    assert (found.billed, found.read.rows, found.read.warnings) == (5, 1, ())

@@ -79,13 +79,33 @@ def test_an_address_is_read_through_fsspec(tmp_path: Path) -> None:
         if path.is_file():
             system.pipe(f"/bills/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
     place = RemotePlace("memory://bills", {})
-    first, second = place.deliveries()
+    first, second = sorted(place.deliveries(), key=lambda delivery: delivery.name)
     assert (first.name, second.name) == ("may/report-Manifest.json", "other.csv")
     with place.fetched(first, tmp_path) as paths:
         assert [path.name for path in paths] == ["report-Manifest.json"]
         assert len(read_files(paths).charges) == 1
     assert not list(tmp_path.glob(".fetch-*"))
     system.rm("/bills", recursive=True)
+
+
+def test_what_came_first_is_taken_first_and_older_runs_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    for run, at in (("bbbb", 100), ("aaaa", 200)):
+        run_folder = folder / "20260501-20260531" / run
+        run_folder.mkdir(parents=True)
+        (run_folder / "part.csv").write_text(BILL)
+        manifest = {
+            "exportConfig": {"exportName": "daily"},
+            "runInfo": {"submittedTime": f"2026-05-0{at // 100}", "startDate": "2026-05-01"},
+            "blobs": [{"blobName": f"x/{run}/part.csv", "dataRowCount": 1}],
+        }
+        (run_folder / "manifest.json").write_text(json.dumps(manifest))
+        os.utime(run_folder / "manifest.json", (at, at))
+    for name, at in (("z.csv", 50), ("a.csv", 150)):
+        (folder / name).write_text(BILL)
+        os.utime(folder / name, (at, at))
+    names = [each.name for each in deliveries_in(folder, later())]
+    assert names == ["z.csv", "a.csv", "20260501-20260531/aaaa/manifest.json"]
 
 
 def test_a_wrong_address_is_told_with_the_remedy() -> None:

@@ -27,7 +27,7 @@ _CODE = re.compile(r"^[A-Z]{3}(?=[-+\d.])|(?<=[\d.])[A-Z]{3}$|元$")
 _SIMPLE = re.compile(r"[+-]?\d{1,29}(\.\d{0,58})?", re.ASCII)
 """What nearly every amount looks like; within every bound as it stands."""
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_COMMA_SIGN = re.compile(r"-?(0|\d+),(\d+)")
+_COMMA_SIGN = re.compile(r"-?(\d{1,3}(?:\.\d{3})+|\d+),(\d+(?:[eE][+-]?\d+)?)")
 _DOT_SIGN = re.compile(r"-?\d*\.\d+")
 
 
@@ -90,7 +90,7 @@ def decimal_comma(cells: Iterable[str], delimiter: str) -> bool:
         if _DOT_SIGN.fullmatch(cell):
             dots += 1
         elif found := _COMMA_SIGN.fullmatch(cell):
-            sure = len(found[2]) != 3 or found[1] == "0"
+            sure = len(found[2]) != 3 or found[1] == "0" or "." in found[1]
             commas, ambiguous = commas + sure, ambiguous + (not sure)
     if dots and not commas:
         return False

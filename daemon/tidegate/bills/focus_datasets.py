@@ -1,4 +1,6 @@
-"""FOCUS 1.4's datasets beside the charges: Billing Period (open or closed) and Invoice Detail (totals of invoices)."""
+"""FOCUS' datasets beside the charges: Billing Period (open or closed) and Invoice Detail (totals of invoices) of 1.4,
+Contract Commitment of 1.3.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +66,33 @@ class InvoiceDetailReader(Cells):
         return self.told(cells, (self._total,), self._currency, self._account, self._start)
 
 
+class ContractCommitmentReader(Cells):
+    """One row a commitment: what is agreed on, whose charges are in the cost dataset."""
+
+    def __init__(self, columns: Columns, manner: Manner) -> None:
+        super().__init__(columns, manner)
+        find = columns.find
+        self._id, self._kind = find("contractcommitmentid"), find("contractcommitmenttype")
+        self._start, self._end = find("contractcommitmentperiodstart"), find("contractcommitmentperiodend")
+        self._cost, self._currency = find("contractcommitmentcost"), find("billingcurrency")
+
+    def read(self, cells: list[str], row: int) -> Declared:  # noqa: ARG002 - rows of evidence have no place
+        """What is agreed on; it counts in no total."""
+        return Declared(
+            account=self.manner.account,
+            start=self.time(cells, self._start),
+            end=self.time(cells, self._end),
+            closed=False,
+            says=f"contract commitment {self.text(cells, self._id)} ({self.text(cells, self._kind) or 'of no type'})",
+            total=self.number(cells, self._cost),
+            currency=self.currency(cells, self._currency),
+        )
+
+    def hint(self, cells: list[str]) -> Hint:
+        """No money of a period is here."""
+        return self.told(cells, (), self._currency, len(self.columns), self._start)
+
+
 BILLING_PERIOD = Format(
     name="focus-billing-period",
     title="FOCUS 1.4 Billing Period",
@@ -81,4 +110,16 @@ INVOICE_DETAIL = Format(
     reader=InvoiceDetailReader,
     money=("billedcost",),
     times=("billingperiodstart", "billingperiodend", "invoiceissuedate"),
+)
+CONTRACT_COMMITMENT = Format(
+    name="focus-contract-commitment",
+    title="FOCUS 1.3 Contract Commitment",
+    needs=(
+        ("contractcommitmentid",),
+        ("contractcommitmentcategory", "contractcommitmenttype", "contractcommitmentcost"),
+    ),
+    lacks=("billedcost", "effectivecost", "chargeperiodstart"),
+    reader=ContractCommitmentReader,
+    money=(),
+    times=("contractcommitmentperiodstart", "contractcommitmentperiodend"),
 )

@@ -29,6 +29,7 @@ _HEADER_WITHIN = 20
 FORMATS: tuple[Format, ...] = (
     focus_datasets.BILLING_PERIOD,
     focus_datasets.INVOICE_DETAIL,
+    focus_datasets.CONTRACT_COMMITMENT,
     cur.CUR,
     gcp.GCP,
     azure.AMORTIZED,

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import json
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from tidegate.runtime.errors import Permanent
 
 _HEAD = 1 << 18
 _LONGEST_FIELD = 1 << 20
+_LONGEST_LINE = 1 << 24
 _LONGEST_DOCUMENT = 256 * 1024 * 1024
 _KEYS_FROM = 1000
 _DELIMITERS = ",;\t|"
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_PAIR = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]")
 _replaced = threading.local()
 
 
@@ -88,8 +91,14 @@ def encoding_of(head: bytes) -> str:
             codecs.getincrementaldecoder(encoding)().decode(head)  # the last character may be cut
         except UnicodeDecodeError:
             continue
-        return encoding
+        return "cp1252" if encoding == "gb18030" and _western(head) else encoding
     return "cp1252"
+
+
+def _western(head: bytes) -> bool:
+    """Whether most marks beyond ASCII stand before an ASCII letter: none in Chinese (GB 2312), most in German."""
+    pairs: list[bytes] = _PAIR.findall(head)
+    return 2 * sum(pair[1] < 0x80 for pair in pairs) > len(pairs)
 
 
 def _count(error: UnicodeError) -> tuple[str, int]:
@@ -109,7 +118,7 @@ def _start(head: bytes, encoding: str) -> str:
 def _csv_rows(text: io.TextIOWrapper, encoding: str, head: str, name: str) -> Records:
     delimiter = delimiter_of(head)
     csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader(text, delimiter=delimiter)
+    reader = csv.reader(_lines(text, name, _LONGEST_LINE), delimiter=delimiter)
 
     def rows() -> Iterator[list[str]]:
         try:
@@ -122,6 +131,14 @@ def _csv_rows(text: io.TextIOWrapper, encoding: str, head: str, name: str) -> Re
             ) from error
 
     return Records(rows(), delimiter, encoding, text=text)
+
+
+def _lines(text: io.TextIOWrapper, name: str, longest: int) -> Iterator[str]:
+    """The lines; a few bytes of a packed file may unpack to one that no memory holds."""
+    while line := text.readline(longest):
+        if len(line) >= longest:
+            raise Permanent(f"{name}: a line of more than {longest >> 20} Mi characters; it is no table of text")
+        yield line
 
 
 def delimiter_of(head: str) -> str:
@@ -155,7 +172,7 @@ def _objects(text: io.TextIOWrapper, name: str, *, document: bool) -> Iterator[M
     if document:
         yield from map(flat, _listed(_whole(text, "", name), name))
         return
-    for number, line in enumerate(text, 1):
+    for number, line in enumerate(_lines(text, name, _LONGEST_DOCUMENT), 1):
         if not line.strip():
             continue
         try:

@@ -14,6 +14,8 @@ from tidegate.bills.manifests import is_manifest
 from tidegate.bills.watch import Delivery
 from tidegate.runtime.errors import Permanent, Transient
 
+_TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
+"""Under which of these a file system tells when a file was written."""
 _LARGEST = 16 * 1024**3
 
 
@@ -25,11 +27,11 @@ class RemotePlace:
     options: Mapping[str, Any] = field(repr=False)
 
     def deliveries(self) -> Sequence[Delivery]:
-        """What lies there, by name; a manifest's folder as a whole. Raises Transient or Permanent."""
-        files = self._files()
+        """What lies there, the oldest first; a manifest's folder as a whole. Raises Transient or Permanent."""
+        files, changed = self._files()
         folders = {PurePosixPath(name).parent for name in files if is_manifest(name)}
         found: list[Delivery] = []
-        for name in sorted(files):
+        for name in sorted(files, key=lambda name: (changed[name], name)):
             path = PurePosixPath(name)
             if is_manifest(name):
                 covered = [other for other in files if path.parent in PurePosixPath(other).parents]
@@ -58,12 +60,13 @@ class RemotePlace:
             manifests = [each for each in local if is_manifest(each.name)]
             yield manifests or local
 
-    def _files(self) -> dict[str, str]:
-        """Names below the address, and what changes when the file does."""
+    def _files(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Names below the address with what changes when the file does; and when it did, as text that sorts."""
         system, root = self._system()
         with self._explained():
             listed: Mapping[str, Mapping[str, Any]] = system.find(root, detail=True)
         found: dict[str, str] = {}
+        changed: dict[str, str] = {}
         for path, info in listed.items():
             name = path.removeprefix(root).lstrip("/")
             if not name or PurePosixPath(name).name.startswith((".", "_")) or info.get("type") == "directory":
@@ -72,7 +75,8 @@ class RemotePlace:
                 raise Permanent(f"{self.address}: {name} is larger than 16 GiB; import it in parts")
             state = (info.get("size"), info.get("ETag") or info.get("etag") or info.get("mtime") or info.get("updated"))
             found[name] = str(state)
-        return found
+            changed[name] = str(next((info[key] for key in _TIMES if info.get(key)), ""))
+        return found, changed
 
     def _system(self) -> tuple[Any, str]:
         try:

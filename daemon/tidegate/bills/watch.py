@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tidegate.bills.manifests import is_manifest
+from tidegate.bills.manifests import is_manifest, newest
+from tidegate.runtime.errors import Permanent
 from tidegate.runtime.files import replace_file
 
 _AT_REST = timedelta(seconds=60)
@@ -58,24 +59,38 @@ def _marks_in(file: Path) -> dict[str, str]:
 
 
 def deliveries_in(folder: Path, now: datetime) -> Sequence[Delivery]:
-    """What lies in a folder and is at rest, by name: each manifest's folder as a whole, every other file by itself."""
+    """What lies in a folder and is at rest, the oldest first: a manifest's folder as a whole, other files one by one.
+
+    Of several manifests about the same export and period the newest alone is a delivery.
+    """
     files = sorted(each for each in folder.rglob("*") if each.is_file() and not each.name.startswith((".", "_")))
     found = [
         Delivery(str(paths[0].relative_to(folder)), tuple(paths), _mark(covered))
         for paths, covered in _grouped(files)
         if _at_rest(covered, now)
     ]
-    return sorted(found, key=lambda delivery: delivery.name)
+    return sorted(found, key=lambda delivery: (delivery.paths[0].stat().st_mtime, delivery.name))
 
 
 def _grouped(files: Sequence[Path]) -> Iterator[tuple[Sequence[Path], Sequence[Path]]]:
     """(what to import, what it rests on). Files below a manifest's folder belong to it."""
-    folders = {each.parent for each in files if is_manifest(each.name)}
+    manifests = [each for each in files if is_manifest(each.name)]
+    folders, current = {each.parent for each in manifests}, _current(manifests)
     for each in files:
-        if is_manifest(each.name):
+        if each in manifests:
+            if each not in current:
+                continue
             yield [each], [other for other in files if each.parent in other.parents]
         elif not any(folder in each.parents for folder in folders):
             yield [each], [each]
+
+
+def _current(manifests: Sequence[Path]) -> Sequence[Path]:
+    """Those that count; all of them where one cannot be read, which its import tells."""
+    try:
+        return [each.file for each in newest(manifests)[0]]
+    except Permanent:
+        return manifests
 
 
 def _mark(files: Sequence[Path]) -> str:
