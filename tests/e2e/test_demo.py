@@ -72,6 +72,9 @@ def test_a_short_day_keeps_every_promise_and_leaves_nothing_running(folder: Path
     assert (burst[0], burst[-1]) == (0, 0)
     assert max(burst) >= 2
     assert summary["cost"]["total"]["state"] == "estimated"
+    assert [each["total"]["state"] for each in summary["billed"]] == ["partial", "final", "final"]
+    lines = {each["line"] for each in summary["billed"][-1]["others"]}
+    assert {"tax", "credit", "unattributed_host"} <= lines
     assert 0.2 < float(summary["cost"]["total"]["per_million_tokens"]) < 10
     assert none_left(folder, folder.name) == {}
 

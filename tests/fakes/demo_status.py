@@ -9,6 +9,7 @@ from decimal import Decimal
 from tidegate.link import messages as m
 from tidegate.model.alert import AlertPhase
 from tidegate.model.fleet import PoolKind, PoolRole
+from tidegate.model.leadership import Part
 from tidegate.model.money import CostState
 from tidegate.model.policy import Mode
 
@@ -100,6 +101,8 @@ def status(
         now=at,
         started_at=at,
         tick_at=at,
+        unrecorded="",
+        leader=m.LeaderShape(part=Part.LEADS, name="", epoch=1, since=at),
         ready=True,
         ready_why="",
         epoch=1,
@@ -119,12 +122,12 @@ def status(
     )
 
 
-def cost(tokens: int, amount: str | None) -> m.CostsShape:
+def cost(tokens: int, amount: str | None, state: CostState = CostState.ESTIMATED) -> m.CostsShape:
     """The cost of a day, one line for everything."""
     whole = m.CostShape(
         pool="",
         service="",
-        state=CostState.ESTIMATED,
+        state=state,
         currency="USD",
         gpu_hours=Decimal(80),
         amount=None if amount is None else Decimal(amount),

@@ -91,7 +91,7 @@ def test_a_reason_reads_as_one_would_write_it() -> None:
         "3 rows of bill 12 are quarantined: the day cannot be final",
         "bill 12 has no usable effective cost: its billed cost stands in",
         "2 hosts held GPUs and stand in no bill: they cost 0 in it",
-        "1.50 GPU hours of base are in no bill and have no price",
+        "1.50 GPU hours of b1 are in no bill and have no price",
         "starting: no tick has gone through yet",
     ],
 )

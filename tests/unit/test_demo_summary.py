@@ -15,6 +15,7 @@ from tidegate.demo.receiver import Delivery
 from tidegate.demo.summary import summarize
 from tidegate.demo.verdicts import Facts, settled
 from tidegate.model.alert import AlertPhase
+from tidegate.model.money import CostState
 
 DAY = datetime(2026, 11, 24, tzinfo=UTC)
 
@@ -47,6 +48,12 @@ def good_facts() -> Facts:
         deliveries=delivered,
         burst="burst",
         event=(at(14), at(15.5)),
+        billed=[
+            cost(tokens=2_000_100, amount="100.00", state=CostState.PARTIAL),
+            cost(tokens=2_000_100, amount="151.00", state=CostState.FINAL),
+            cost(tokens=2_000_100, amount="150.25", state=CostState.FINAL),
+        ],
+        bill_total=Decimal("150.25"),
     )
 
 
@@ -55,7 +62,7 @@ def failed(facts: Facts) -> list[str]:
 
 
 def test_a_good_day_passes_and_says_its_figures() -> None:
-    """Seven sentences, each with numbers; the data carry the path of every pool."""
+    """Eight sentences, each with numbers; the data carry the path of every pool."""
     summary = summarize(good_facts())
     assert failed(good_facts()) == []
     text = "\n".join(verdict.text for verdict in summary.verdicts)
@@ -76,6 +83,8 @@ def test_a_good_day_passes_and_says_its_figures() -> None:
         ({"counts": Counts(at(24), arrived=1000, finished=990, tokens=2_000_000)}, "990 of 1,000 requests answered"),
         ({"counts": Counts(at(24), arrived=1000, finished=1000, tokens=3_000_000)}, "33.33% off"),
         ({"costs": cost(tokens=2_000_000, amount=None)}, "no cost per million tokens (a price is missing)"),
+        ({"bill_total": Decimal("150.24")}, "150.25 of 150.24 USD shared out"),
+        ({"billed": []}, "no bill was imported"),
         ({"deliveries": []}, "0 webhooks arrived for 2 transitions"),
         ({"event": (at(3), at(4))}, "no hit-rate alert fired between 03:00 and 04:00"),
         ({"fleet": FleetHistory()}, "the burst pool never had a ready replica"),

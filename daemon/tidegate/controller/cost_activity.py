@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 
 from tidegate.controller.past_ports import Histories
 from tidegate.controller.ports import Replicas, Usage
@@ -47,6 +48,8 @@ class Telemetry:
     usage: Usage
     replicas: Replicas
     histories: Histories
+    patience: Callable[[], timedelta] = timedelta
+    """How long after a report a host still counts as seen."""
 
     def between(self, since: datetime, until: datetime, fleet: FleetPolicy) -> Observed:
         """Everything about at most a day."""
@@ -55,6 +58,7 @@ class Telemetry:
         for row in rows:
             key = row.host, hour_of(row.bucket)
             seen[key] = seen.get(key, 0) | 1 << _slot(row.bucket)
+        _bridge(seen, self.patience() // _SLOT)
         busy = self._lines("gpu_utilization", Aggregate.AVG, (since, until), _SLOT, (Label.HOST, Label.POOL), mean=True)
         activity = Activity(
             since,
@@ -231,6 +235,21 @@ def _bits(lines: Sequence[Line]) -> dict[HourKey, int]:
                 key = host, int(at // 3600)
                 found[key] = found.get(key, 0) | 1 << int(at % 3600 // SLOT_SECONDS)
     return found
+
+
+def _bridge(seen: dict[HourKey, int], slots: int) -> None:
+    """Take a host for seen between two reports that are no further apart than it takes to miss one."""
+    if slots < 1:
+        return
+    moments: dict[str, list[int]] = {}
+    for (host, hour), bits in seen.items():
+        moments.setdefault(host, []).extend(hour * SLOTS + slot for slot in range(SLOTS) if bits >> slot & 1)
+    for host, found in moments.items():
+        found.sort()
+        for before, after in pairwise(found):
+            for number in range(before + 1, after) if after - before <= slots else ():
+                key = host, number // SLOTS
+                seen[key] = seen.get(key, 0) | 1 << number % SLOTS
 
 
 def _shares(lines: Sequence[Line]) -> dict[PoolHour, list[float | None]]:

@@ -179,7 +179,12 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
 
 
 def _costs(parts: _Parts) -> Costs:
-    telemetry = Telemetry(parts.source.usage, parts.store.replicas, parts.source.histories)
+    telemetry = Telemetry(
+        parts.source.usage,
+        parts.store.replicas,
+        parts.source.histories,
+        lambda: parts.current.settings.controller.stale_after,
+    )
     return Costs(CostLedger(parts.clock, parts.current, telemetry, parts.store.bills, parts.store.costs))
 
 

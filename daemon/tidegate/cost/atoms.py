@@ -29,8 +29,13 @@ def atoms(amount: Decimal) -> int:
 
 def amount(count: int) -> Decimal:
     """Atoms as an amount, without trailing zeros."""
-    found = Decimal(count).scaleb(-_SCALE, EXACT).normalize(EXACT)
-    return found.quantize(Decimal(1), context=EXACT) if found.as_tuple().exponent > 0 else found  # type: ignore[operator]
+    return trimmed(Decimal(count).scaleb(-_SCALE, EXACT))
+
+
+def trimmed(found: Decimal) -> Decimal:
+    """The same number without trailing zeros, in plain notation."""
+    plain = found.normalize(EXACT)
+    return plain.quantize(Decimal(1), context=EXACT) if plain == plain.to_integral_value() else plain
 
 
 def grain_of(total: int) -> int:

@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
 
-from tidegate.cost.atoms import EXACT
+from tidegate.cost.atoms import EXACT, trimmed
 from tidegate.cost.day_status import together
 from tidegate.cost.unit import Split, by_pools, by_ratio, by_request_time, unit_prices
 from tidegate.model.allocation import OF_MODELS, CostPolicy, DayStatus, Line, LineKind, PoolTokens
@@ -123,12 +123,12 @@ def _row(
         key,
         currency,
         state,
-        amount,
-        estimated,
-        kinds,
+        None if amount is None else trimmed(amount),
+        trimmed(estimated),
+        {kind: trimmed(cost) for kind, cost in kinds.items()},
         {kind: spent.quantize(Decimal("1e-6")) for kind, spent in hours.items()},
         served,
-        cost_of,
+        None if cost_of is None else trimmed(cost_of),
         _prices(cost_of, served, sums, ask, policy),
     )
 

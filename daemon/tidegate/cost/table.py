@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 
+from tidegate.cost.atoms import trimmed
 from tidegate.cost.line import CostLine, CostTable
 from tidegate.cost.period import Period, bucket_number
 from tidegate.cost.tokens import good, tokens_of
@@ -108,7 +109,7 @@ class _Work:
             if not line.place.pool and line.place.currency and cost is not None:
                 key = line.place.kind, line.place.currency
                 found[key] = found.get(key, Decimal(0)) + cost
-        return found
+        return {key: trimmed(cost) for key, cost in found.items()}
 
 
 def cost_of(line: Line) -> Decimal | None:
@@ -122,7 +123,7 @@ def _amounts(lines: Sequence[Line]) -> tuple[Money, ...]:
         cost = cost_of(line)
         if line.place.currency and cost is not None:
             amounts[line.place.currency] = amounts.get(line.place.currency, Decimal(0)) + cost
-    return tuple(Money(amounts[currency], currency) for currency in sorted(amounts))
+    return tuple(Money(trimmed(amounts[currency]), currency) for currency in sorted(amounts))
 
 
 def _gaps(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.markup import escape
 
 from tidegate.demo import configuration
+from tidegate.demo.bill import DemoBill
 from tidegate.demo.fleet_history import FleetHistory
 from tidegate.demo.live_view import Frame, rates, render
 from tidegate.demo.pace import DAY, Pace
@@ -25,7 +26,8 @@ from tidegate.demo.stage import Stage, StagePlan
 from tidegate.demo.summary import Summary, summarize
 from tidegate.demo.traffic import EVENT_END_HOUR, EVENT_START_HOUR
 from tidegate.demo.verdicts import SETTLE_WITHIN, Facts, settled
-from tidegate.link.messages import CostShape
+from tidegate.link.messages import CostShape, CostsShape
+from tidegate.model.money import CostState
 from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import Transient
 
@@ -34,6 +36,8 @@ WARM_UP = timedelta(seconds=15)
 LOOK_EVERY = timedelta(seconds=0.5)
 """Real time between two looks at the controller."""
 COST_EVERY_LOOKS = 6
+SHARED_OUT_WITHIN = timedelta(seconds=20)
+"""Real time in which a bill must be shared out."""
 AT_REST_FOR = timedelta(seconds=3)
 """Real time at the end in which the last reports are counted."""
 
@@ -109,6 +113,8 @@ class Play:
             return resting[0] * LOOK_EVERY >= AT_REST_FOR or stage.clock.now() >= deadline
 
         self._until(stage, live, at_rest)
+        estimated = stage.client.costs(self._midnight, self._day_end)
+        billed = self._bill(stage, live)
         return summarize(
             Facts(
                 since=self._midnight,
@@ -116,7 +122,9 @@ class Play:
                 counts=stage.gateway.counts(),
                 closed=self._options.once,
                 fleet=self._fleet,
-                costs=stage.client.costs(self._midnight, self._day_end),
+                costs=estimated,
+                billed=billed,
+                bill_total=self._bill_of(stage).total(),
                 tokens=float(stage.client.costs(self._plan.epoch, stage.clock.now()).total.tokens or 0),
                 deliveries=stage.receiver.deliveries(),
                 burst=configuration.BURST,
@@ -126,6 +134,37 @@ class Play:
                 ),
             )
         )
+
+    def _bill_of(self, stage: Stage) -> DemoBill:
+        return DemoBill(self._midnight, {host.name: host.gpus for host in stage.hosts})
+
+    def _bill(self, stage: Stage, live: Live | None) -> tuple[CostsShape, ...]:
+        """Let the day's bill come: preliminary, invoiced, corrected; what the day cost after each."""
+        bill = self._bill_of(stage)
+        found: list[CostsShape] = []
+        for name, text, state in (
+            ("preliminary.csv", bill.preliminary(), CostState.PARTIAL),
+            ("invoiced.csv", bill.invoiced(), CostState.FINAL),
+            ("corrected.csv", bill.corrected(), CostState.FINAL),
+        ):
+            stage.import_bill(name, text)
+            found.append(self._shared_out(stage, live, state, found[-1:]))
+        return tuple(found)
+
+    def _shared_out(
+        self, stage: Stage, live: Live | None, state: CostState, before: Sequence[CostsShape]
+    ) -> CostsShape:
+        """What the day costs once the controller has shared out what was imported, or after a while all the same."""
+        looks, newest = [0], [stage.client.costs(self._midnight, self._day_end)]
+
+        def done() -> bool:
+            looks[0] += 1
+            newest[0] = stage.client.costs(self._midnight, self._day_end)
+            fresh = not before or newest[0].total.amount != before[0].total.amount
+            return (newest[0].total.state is state and fresh) or looks[0] * LOOK_EVERY >= SHARED_OUT_WITHIN
+
+        self._until(stage, live, done)
+        return newest[0]
 
     def _until(self, stage: Stage, live: Live | None, done: Callable[[], bool]) -> None:
         real, never = SystemClock(), Event()

@@ -6,9 +6,11 @@ Real processes on loopback, all on one played clock. Whatever happens, `stop` le
 from __future__ import annotations
 
 import base64
+import os
 import secrets
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, suppress
@@ -37,6 +39,8 @@ HOSTS = {"base-1": 2, "burst-1": 3, "burst-2": 3}
 """Simulated hosts and their GPUs."""
 PATIENCE = timedelta(seconds=8)
 """Real time that a process has to end by itself."""
+IMPORTED_WITHIN = timedelta(seconds=60)
+"""Real time that a bill's import may take."""
 READY_WITHIN = timedelta(seconds=60)
 """Real time in which the controller has to answer at its first start: it makes a database first."""
 
@@ -125,6 +129,23 @@ class Stage:
                 raise Permanent(f"the controller does not answer; see {self._controller.log}")
             real.wait(never, timedelta(milliseconds=100))
             left -= timedelta(milliseconds=100)
+
+    def import_bill(self, name: str, text: str) -> None:
+        """Import a bill by the command that people use; raises Permanent with its last words when it refuses."""
+        file = self.folder / name
+        file.write_text(text)
+        token = self.addresses.controller_state / "operator.token"
+        command = [sys.executable, "-m", "tidegate", "bill", "import", str(file), "--token-file", str(token)]
+        done = subprocess.run(
+            [*command, "--controller", self.addresses.controller_url],
+            env={**os.environ, MARK: self.mark},
+            capture_output=True,
+            text=True,
+            timeout=IMPORTED_WITHIN.total_seconds(),
+            check=False,
+        )
+        if done.returncode:
+            raise Permanent(f"the demo's bill {name} was not imported: {(done.stderr or done.stdout).strip()[-500:]}")
 
     def kill_controller(self) -> None:
         """SIGKILL: what a machine that loses its power does to it."""

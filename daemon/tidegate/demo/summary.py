@@ -46,6 +46,7 @@ def summarize(facts: Facts) -> Summary:
         "pools": {name: _path(path) for name, path in facts.fleet.sizes.items()},
         "tokens": {"by_gateway": facts.counts.tokens, "by_controller": round(facts.tokens)},
         "cost": facts.costs.model_dump(mode="json"),
+        "billed": [each.model_dump(mode="json") for each in facts.billed],
         "alerts": [_drop(drop) for drop in facts.fleet.drops()],
         "webhooks": [
             {"at": found.at.isoformat(), "type": found.type, "verified": found.verified} for found in facts.deliveries

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from tidegate.demo.fleet_history import FleetHistory
 from tidegate.demo.gateway import Counts
@@ -30,13 +31,17 @@ class Facts:
     """No request arrives any more, so every one must have been answered."""
     fleet: FleetHistory
     costs: CostsShape
-    """Of the day."""
+    """Of the day, before any bill."""
     tokens: float
     """What the controller has counted from the start until now; unlike the day's, it has no edge inside the traffic."""
     deliveries: Sequence[Delivery]
     burst: str
     event: tuple[datetime, datetime]
     """When the hit rate was spoilt, and mended again."""
+    billed: Sequence[CostsShape]
+    """Of the day after each bill: preliminary, invoiced, corrected."""
+    bill_total: Decimal
+    """What all bills together come to."""
 
 
 def settled(fleet: FleetHistory, burst: str, deliveries: Sequence[Delivery]) -> bool:
@@ -62,6 +67,7 @@ def verdicts(facts: Facts) -> list[Verdict]:
         _burst(facts),
         _tokens(facts),
         _priced(facts.costs),
+        _billed(facts),
         _alerted(facts),
         _webhooks(facts),
         _complete(facts.fleet.last),
@@ -107,6 +113,20 @@ def _priced(costs: CostsShape) -> Verdict:
         f"{whole.amount:.2f} {whole.currency} for {whole.gpu_hours:.1f} GPU hours"
     )
     return Verdict(whole.state is CostState.ESTIMATED and whole.per_million_tokens > 0, text)
+
+
+def _billed(facts: Facts) -> Verdict:
+    if not facts.billed:
+        return Verdict(ok=False, text="no bill was imported")
+    states, last = [each.total.state for each in facts.billed], facts.billed[-1].total
+    per_million = "no" if last.per_million_tokens is None else f"{last.per_million_tokens:.2f}"
+    text = (
+        f"{per_million} {last.currency} per million tokens by the bill ({', then '.join(states)}): "
+        f"{last.amount or 0:.2f} of {facts.bill_total:.2f} {last.currency} shared out, "
+        f"{len(facts.billed[-1].others)} lines of no pool"
+    )
+    wanted = [CostState.PARTIAL, CostState.FINAL, CostState.FINAL]
+    return Verdict(states == wanted and last.amount == facts.bill_total, text)
 
 
 def _alerted(facts: Facts) -> Verdict:

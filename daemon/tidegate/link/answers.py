@@ -44,6 +44,7 @@ def status(overview: Overview, now: datetime, *, ready: bool, ready_why: str) ->
         decisions=[decision(found.decision, found.id) for found in overview.decisions],
         alerts=[_alert(found) for found in overview.alerts],
         cost=costs(overview.cost) if overview.cost else None,
+        billed=costs(overview.billed) if overview.billed else None,
         jobs=[_job(found) for found in overview.jobs],
         notes=list(overview.notes),
         config_loaded_at=overview.config_loaded_at,
@@ -170,6 +171,10 @@ def costs(found: CostsOverview) -> m.CostsShape:
         pools=[_cost(pool) for pool in found.pools],
         total=_cost(found.total),
         burst=_cost(found.burst),
+        others=[
+            m.OtherCostShape(line=line, currency=currency, amount=amount)
+            for (line, currency), amount in found.others.items()
+        ],
     )
 
 

@@ -194,14 +194,25 @@ class CostShape(Shape):
     notes: list[str]
 
 
+class OtherCostShape(Shape):
+    """What is of no pool."""
+
+    line: str
+    """`empty`, `tax`, `credit`, ... (docs/billing.md)."""
+    currency: str
+    amount: Decimal
+
+
 class CostsShape(Shape):
-    """The cost of a span of time: each pool, all together, the burst pools alone."""
+    """The cost of a span of time: each pool, all together, the burst pools alone, what is of no pool."""
 
     since: datetime
     until: datetime
     pools: list[CostShape]
     total: CostShape
+    """Everything."""
     burst: CostShape
+    others: list[OtherCostShape] = []
 
 
 class LeaderShape(Shape):
@@ -240,6 +251,8 @@ class StatusShape(Shape):
     alerts: list[AlertShape]
     cost: CostsShape | None
     """Over the trailing hour; null before it was first worked out."""
+    billed: CostsShape | None = None
+    """Of the last days that a bill speaks of, a week at most."""
     jobs: list[JobShape]
     notes: list[str]
     config_loaded_at: datetime | None
