@@ -188,3 +188,24 @@ def test_a_bill_that_cannot_be_taken_is_409_and_leaves_nothing(desk: Desk) -> No
     refused = desk.post("/v1/bills", {"content": "1" * 64, "parts": [{"sha256": sha256, "name": "a.csv"}]})
     assert (refused.status_code, "no known bill" in refused.json()["error"]) == (409, True)
     assert list(desk.uploads.folder.iterdir()) == []
+
+
+def test_standard_input_is_a_file_like_any_other(desk: Desk) -> None:
+    """From a pipe, beside a copy of itself, dry and in earnest."""
+    data = focus(focus_row("1.50"), focus_row("2"))
+    words = ["bill", "import", "-", desk.bill(data)]
+    dry = CliRunner().invoke(app, [*words, "--dry-run", "--json"], input=data)
+    assert json.loads(dry.stdout)["totals"] == {"USD": {"billed": "3.50", "effective": "3.50"}}
+    assert "the same as stdin" in dry.stdout
+    token = ["--controller", desk.url, "--token-file", str(desk.folder / "token")]
+    result = CliRunner().invoke(app, [*words, *token], input=data)
+    assert (result.exit_code, str(desk.book.active[0].sums.totals[0].billed)) == (0, "3.50")
+
+
+def test_overlapping_files_are_refused_until_forced(desk: Desk) -> None:
+    rows = [focus_row(str(number), resource=f"i-{number}") for number in range(20)]
+    words = ["bill", "import", desk.bill(focus(*rows), "a.csv"), desk.bill(focus(*rows, focus_row("99")), "b.csv")]
+    refused = desk.command(*words)
+    assert refused.exit_code == 1
+    assert "share 100% of their rows" in str(refused.exception)
+    assert desk.command(*words, "--force").exit_code == 0

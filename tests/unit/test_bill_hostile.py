@@ -104,6 +104,11 @@ def test_a_line_that_no_memory_holds_is_refused(tmp_path: Path, monkeypatch: pyt
         read_text(tmp_path, focus(focus_row("1")) + "0" * 100_000)
 
 
+def test_an_account_of_a_page_of_text_is_quarantined(tmp_path: Path) -> None:
+    found = read_text(tmp_path, focus(focus_row("1", account="A" * 600), focus_row("2")))
+    assert (found.billed, [row.amount for row in found.quarantined]) == (2, [1])
+
+
 def test_formulas_are_data(tmp_path: Path) -> None:
     charge = read_text(tmp_path, focus(focus_row(resource='=cmd|"/c calc"!A1'))).charge
     assert charge.resource_id.startswith("=cmd")

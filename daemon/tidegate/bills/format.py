@@ -16,6 +16,7 @@ from tidegate.model.charge import NO_ACCOUNT, NO_CURRENCY, Charge, Ledger
 from tidegate.model.price import Prices
 
 _TAGS_KEPT = 4096
+_LONGEST_ACCOUNT = 512
 _MOMENTS_KEPT = 65_536
 T = TypeVar("T")
 
@@ -188,14 +189,17 @@ class Cells:
 
     def account(self, cells: Sequence[str], *places: int) -> str:
         """Who pays; the operator's word where the file has none."""
-        return self.text(cells, *places) or self.manner.account or NO_ACCOUNT
+        found = self.text(cells, *places) or self.manner.account or NO_ACCOUNT
+        if len(found) > _LONGEST_ACCOUNT:
+            raise RowError(f"an account of {len(found)} characters: {found[:40]!r}...")
+        return found
 
     def told(self, cells: Sequence[str], amounts: Iterable[int], currency: int, account: int, start: int) -> Hint:
         """A hint from the columns that say it, whatever can be read of them."""
         return Hint(
             amount=next((found for place in amounts if (found := self._try(self.number, cells, place))), None),
             currency=self._try(self.currency, cells, currency) or NO_CURRENCY,
-            account=self.account(cells, account),
+            account=self._try(self.account, cells, account) or "",
             start=self._try(self.time, cells, start),
         )
 

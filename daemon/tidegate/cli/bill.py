@@ -13,6 +13,7 @@ from tidegate.cli.bill_version_view import details, difference_lines, quarantine
 from tidegate.cli.bill_view import bill_lines
 from tidegate.cli.progress import progress_bar
 from tidegate.cli.remote import DEFAULT_URL, ControllerOption, TokenOption, client
+from tidegate.cli.standard_input import with_standard_input
 from tidegate.runtime.errors import Permanent
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _group() -> None:
 @app.command("import")
 def import_(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Bill files, folders, zips, or a delivery's manifest.")
+        list[Path], typer.Argument(metavar="FILE...", help="Bill files, folders, zips, a delivery's manifest, or `-`.")
     ],
     source: Annotated[str, typer.Option(help="The format; auto tells it by the columns.")] = "auto",
     account: Annotated[
@@ -54,12 +55,13 @@ def import_(
     wishes = _wishes(source, account, currency, shard, prices)
     if prices is not None and not dry_run:
         raise Permanent("--prices is for a dry run; `tidegate price import` gives prices to the controller")
-    if dry_run:
-        bill = _read(files, wishes)
-    else:
-        from tidegate.cli.bill_import import imported
+    with with_standard_input(files) as given:
+        if dry_run:
+            bill = _read(given, wishes)
+        else:
+            from tidegate.cli.bill_import import imported
 
-        bill = imported(client(controller, token_file), files, wishes, force=force)
+            bill = imported(client(controller, token_file), given, wishes, force=force)
     if as_json:
         typer.echo(bill.model_dump_json(indent=2))
     else:
