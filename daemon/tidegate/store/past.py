@@ -18,7 +18,7 @@ from tidegate.store.binary import cursor, microseconds
 from tidegate.store.chunk_codec import ABSENT, Matrix, decode, decode_clock
 from tidegate.store.layouts import Layouts
 from tidegate.store.matrix import read_reports
-from tidegate.store.samples import NAMES, Looks, Stored, looks_of, thinned
+from tidegate.store.samples import NAMES, Looks, Stored, looks_of, readings_of
 from tidegate.store.schema import report
 from tidegate.store.schema_series import COLD, WINDOW, series_window
 from tidegate.store.windows import window_of
@@ -48,10 +48,10 @@ class Past:
     def looks(self, bucket: datetime) -> Looks:
         """The samples of a bucket."""
         first, end = (bisect_left(self._moments, microseconds(at)) for at in (bucket, bucket + BUCKET))
-        found = looks_of(self._host, self._rows[first:end], self._known)
+        rows = self._rows[first:end]
         if window_of(bucket) not in self._compacted:
-            return found
-        return self._with_chunks(bucket, found)
+            return looks_of(self._host, rows, self._known)
+        return self._with_chunks(bucket, looks_of(self._host, rows, self._known, thin=False))
 
     def around(self, bucket: datetime) -> tuple[datetime | None, datetime | None]:
         """The host's nearest sample on either side of a bucket."""
@@ -106,11 +106,14 @@ class Past:
             named = [keys[one] for series, _ in mine for one in series]
             values = np.concatenate([part for _, part in mine])[:, inside].T
             moments += [moment_at(at) for at in clock[inside].tolist()]
-            readings += _present(self._host, clock[inside].tolist(), named, np.ascontiguousarray(values))
+            values = np.ascontiguousarray(values)
+            readings += _present(self._host, clock[inside].tolist(), named, values, thin=not held)
         return Looks(sorted(moments), sorted(readings, key=lambda reading: reading.at))
 
 
-def _present(host: HostName, moments: Sequence[int], keys: Sequence[SeriesKey], values: Matrix) -> list[HostReading]:
+def _present(
+    host: HostName, moments: Sequence[int], keys: Sequence[SeriesKey], values: Matrix, *, thin: bool
+) -> list[HostReading]:
     """Readings of chunks, each run of samples with the series that its reports had."""
     there = values.view(np.uint64) != ABSENT
     borders = [0, *(np.flatnonzero((there[1:] != there[:-1]).any(axis=1)) + 1).tolist(), len(moments)]
@@ -118,7 +121,8 @@ def _present(host: HostName, moments: Sequence[int], keys: Sequence[SeriesKey], 
     for first, end in pairwise(borders):
         mine = np.flatnonzero(there[first])
         named = [keys[place] for place in mine.tolist()]
-        found += thinned(host, moments[first:end], named, np.ascontiguousarray(values[first:end, mine]))
+        part = np.ascontiguousarray(values[first:end, mine])
+        found += readings_of(host, moments[first:end], named, part, thin=thin)
     return found
 
 

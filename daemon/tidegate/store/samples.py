@@ -38,8 +38,12 @@ class Looks:
     readings: Sequence[HostReading]
 
 
-def looks_of(host: HostName, rows: Sequence[Stored], layouts: Mapping[tuple[str, str], Keys]) -> Looks:
+def looks_of(
+    host: HostName, rows: Sequence[Stored], layouts: Mapping[tuple[str, str], Keys], *, thin: bool = True
+) -> Looks:
     """The engines' states and counters in the reports, which are in time order; one that cannot be read has a moment.
+
+    Not `thin`: all of them, since others lie between them, and what adds nothing here may do so there.
 
     A report cannot be read when its bytes were damaged on disk, or when its layout is gone.
     """
@@ -50,24 +54,29 @@ def looks_of(host: HostName, rows: Sequence[Stored], layouts: Mapping[tuple[str,
             continue
         places, keys = _choose(known)
         alike, values = _picked(list(group), places, len(known))
-        readings += thinned(host, [at for at, _, _ in alike], keys, values)
+        readings += readings_of(host, [at for at, _, _ in alike], keys, values, thin=thin)
     return Looks([moment_at(at) for at, _, _ in rows], readings)
 
 
-def thinned(
-    host: HostName, moments: Sequence[int], keys: Sequence[SeriesKey], values: NDArray[np.float64]
+def readings_of(
+    host: HostName, moments: Sequence[int], keys: Sequence[SeriesKey], values: NDArray[np.float64], *, thin: bool
 ) -> list[HostReading]:
-    """The readings that count among those of one layout: a row of `values` for each moment."""
-    counts = np.array([key.name in _COUNTERS for key in keys], bool)
-    bits = values.view(np.uint64)
-    goes_on = (bits[1:] == bits[:-1]) | (counts & (values[1:] >= values[:-1]))
-    steady = goes_on.all(axis=1)
-    kept = np.ones(len(moments), bool)
-    kept[1:-1] = ~(steady[:-1] & steady[1:])
+    """The readings of one layout, a row of `values` for each moment: those that count, or all of them."""
+    kept = _that_count(keys, values) if thin else np.ones(len(moments), bool)
     return [
         unflatten(host, moment_at(moments[row]), keys, decode(values[row].tobytes()))
         for row in np.flatnonzero(kept).tolist()
     ]
+
+
+def _that_count(keys: Sequence[SeriesKey], values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    counts = np.array([key.name in _COUNTERS for key in keys], bool)
+    bits = values.view(np.uint64)
+    goes_on = (bits[1:] == bits[:-1]) | (counts & (values[1:] >= values[:-1]))
+    steady = goes_on.all(axis=1)
+    kept = np.ones(len(values), bool)
+    kept[1:-1] = ~(steady[:-1] & steady[1:])
+    return kept
 
 
 def _picked(rows: list[Stored], places: NDArray[np.intp], length: int) -> tuple[list[Stored], NDArray[np.float64]]:
