@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import threading
 import time
@@ -66,7 +65,7 @@ class OurStore:
                     sequence=first + number,
                     at=float(at),
                     layout=layout,
-                    values=base64.b64encode(row.tobytes()).decode(),
+                    values=row.tobytes(),
                 )
                 for number, (at, row) in enumerate(zip(part.moments, part.values, strict=True))
             ]

@@ -117,7 +117,7 @@ def test_nobody_listening_is_transient() -> None:
 
 
 def test_a_batch_that_no_controller_takes_is_not_sent(controller: ControllerServer, link: HttpControllerLink) -> None:
-    huge = report(1).model_copy(update={"values": "A" * MAX_BODY_BYTES})
+    huge = report(1).model_copy(update={"values": bytes(MAX_BODY_BYTES)})
     with pytest.raises(Permanent, match="more than a controller takes"):
         link.report(BATCH.model_copy(update={"reports": [huge]}))
     assert controller.requests == 0

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from fakes.store import FakeStore
-from fakes.store_batches import HOST, b64, batch, down, engine, pack, reading
+from fakes.store_batches import HOST, batch, down, engine, pack, reading
 
 from tidegate.model.reading import (
     EngineState,
@@ -107,7 +107,7 @@ def test_a_layout_is_known_for_later_batches_of_its_host_alone(store: AnyStore, 
 
 def test_a_vector_that_does_not_fit_its_layout_stores_nothing(store: AnyStore, now: datetime) -> None:
     layouts, (good, bad) = batch(*looks(now, 2))
-    short = Report(boot_id=bad.boot_id, sequence=2, at=bad.at, layout=bad.layout, values=b64(bad.vector()[:-8]))
+    short = Report(boot_id=bad.boot_id, sequence=2, at=bad.at, layout=bad.layout, values=bad.values[:-8])
     with pytest.raises(ValueError, match="boot-a/2: 4 values for the 5 series"):
         store.reports.accept(HOST, layouts, [good, short], now)
     assert store.reports.count(HOST) == 0

@@ -22,6 +22,7 @@ from tidegate.model.reading import (
     Rank,
 )
 from tidegate.model.target import EngineTarget, UnitStatus
+from tidegate.model.vector import encode
 from tidegate.wire import Answer, Batch, Desired, DesiredReplica, Layout, Range, Report
 
 NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
@@ -89,7 +90,7 @@ def desired(*replicas: DesiredReplica, epoch: int = 1, revision: int = 1) -> Des
 
 def report(sequence: int, at: datetime = NOON, boot: str = "boot", layout: str = "0" * 32) -> Report:
     """A report of one value."""
-    return Report(boot_id=boot, sequence=sequence, at=at.timestamp(), layout=layout, values="AAAAAAAA8D8=")
+    return Report(boot_id=boot, sequence=sequence, at=at.timestamp(), layout=layout, values=encode([1.0]))
 
 
 def layout(name: str = "0" * 32) -> Layout:

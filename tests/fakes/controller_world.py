@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -187,8 +186,9 @@ def batch(
         keys, values = flatten(found)
         name = layout_id(keys)
         layouts[name] = Layout(id=name, series=[key.row() for key in keys])
-        vector = base64.b64encode(encode(values)).decode()
-        reports.append(Report(boot_id="b", sequence=number, at=found.at.timestamp(), layout=name, values=vector))
+        reports.append(
+            Report(boot_id="b", sequence=number, at=found.at.timestamp(), layout=name, values=encode(values))
+        )
     sent = sent_at or (readings[-1].at if readings else datetime.fromtimestamp(0, UTC))
     return Batch(host=host, sent_at=sent.timestamp(), layouts=list(layouts.values()), reports=reports, state=state)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -46,8 +45,9 @@ def pack(look: HostReading, sequence: int, boot: str = "boot-a") -> tuple[Layout
     """What the agent sends of a reading."""
     keys, values = flatten(look)
     layout = layout_of(keys)
-    text = b64(encode(values))
-    return layout, Report(boot_id=boot, sequence=sequence, at=look.at.timestamp(), layout=layout.id, values=text)
+    return layout, Report(
+        boot_id=boot, sequence=sequence, at=look.at.timestamp(), layout=layout.id, values=encode(values)
+    )
 
 
 def layout_of(keys: Sequence[SeriesKey]) -> Layout:
@@ -59,10 +59,6 @@ def claim(hosts: Hosts, at: datetime, *names: str, pool: str = "base", host: Hos
     hosts.enroll(host, f"token of {host}", at)
     engines = [EngineStatus(name=name, url="http://e", state="ready", pool=pool) for name in names]
     hosts.seen(host, HostState(engines=engines), at)
-
-
-def b64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
 
 
 def batch(*looks: HostReading, first: int = 1, boot: str = "boot-a") -> tuple[list[Layout], list[Report]]:

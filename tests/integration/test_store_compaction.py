@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fakes.store_batches import HOST, b64, claim, layout_of
+from fakes.store_batches import HOST, claim, layout_of
 from sqlalchemy import text
 
 from tidegate.model.fleet import PoolName
@@ -52,7 +52,7 @@ def reports(start: datetime, count: int, first: int = 0, layout: Layout = LAYOUT
         if number % 5 == 3:
             values[1] = REASONS[number % 3]
         at = (start + STEP * (number - first)).timestamp()
-        vector = b64(encode(values[: len(layout.series)]))
+        vector = encode(values[: len(layout.series)])
         made.append(Report(boot_id="boot", sequence=number + 1, at=at, layout=layout.id, values=vector))
     return made
 
@@ -103,7 +103,7 @@ def told(made: Sequence[Report]) -> Cells:
     return {
         (round(report.at * 1_000_000), place): int(bits)
         for report in made
-        for place, bits in enumerate(np.frombuffer(report.vector(), "<u8"))
+        for place, bits in enumerate(np.frombuffer(report.values, "<u8"))
     }
 
 
@@ -268,7 +268,7 @@ def test_a_label_with_a_new_value_in_every_scrape_is_bounded(pg: Store, now: dat
     for number in range(50):
         fresh = tuple(SeriesKey("engine", "vllm-0", "retries", f"{number}-{n}") for n in range(wide))
         layout = layout_of((*KEYS, *fresh))
-        vector = b64(encode([float(number), 1.0, 1.7e9, 2.0, *[1.0] * wide]))
+        vector = encode([float(number), 1.0, 1.7e9, 2.0, *[1.0] * wide])
         at = (now + STEP * number).timestamp()
         report = Report(boot_id="boot", sequence=number + 1, at=at, layout=layout.id, values=vector)
         pg.reports.accept(HOST, [layout], [report], now + STEP * number)

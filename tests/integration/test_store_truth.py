@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import pytest
-from fakes.store_batches import HOST, b64, batch, claim, engine, layout_of, reading
+from fakes.store_batches import HOST, batch, claim, engine, layout_of, reading
 from sqlalchemy import text
 
 from tidegate.model.history import METRICS, Aggregate, History, Question
@@ -141,7 +141,7 @@ def test_a_series_that_was_too_many_is_kept_when_there_is_room_again(pg: Store, 
     keys = [SeriesKey("engine", "vllm-0", "retries", str(n)) for n in range(wide + 1)]
     for number, part in enumerate((keys[:wide], keys[wide:], keys[wide:])):
         at, layout = now + timedelta(hours=30) * (number // 2) + STEP * number, layout_of(part)
-        vector = b64(encode([float(number)] * len(part)))
+        vector = encode([float(number)] * len(part))
         one = Report(boot_id="boot", sequence=number + 1, at=at.timestamp(), layout=layout.id, values=vector)
         pg.reports.accept(HOST, [layout], [one], at)
         compacted(pg, at + WINDOW * 2)

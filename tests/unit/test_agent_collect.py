@@ -185,7 +185,7 @@ def test_a_report_reads_back_as_the_host_was_seen(bench: Bench) -> None:
     look = bench.collector.collect([target("vllm-0")], ())
     report, described = pack(look.reading, "boot", 7)
     keys = [SeriesKey(*row) for row in described.series]
-    back = unflatten(HostName("gpu-1"), look.reading.at, keys, decode(report.vector()))
+    back = unflatten(HostName("gpu-1"), look.reading.at, keys, decode(report.values))
     assert back.engines[0].gauges == look.reading.engines[0].gauges
     assert back.engines[0].counters == look.reading.engines[0].counters
     assert back.gpus.gpus[0].utilization == 0.5
@@ -198,7 +198,7 @@ def test_a_series_that_the_wire_cannot_carry_is_left_out_and_counted(bench: Benc
     host = HostReading(HostName("gpu-1"), NOON, GpuSurvey(up=False, why="", at=NOON), (odd,))
     report, described = pack(host, "boot", 1)
     assert uncarried(host, described) == 2
-    assert len(decode(report.vector())) == len(described.series)
+    assert len(decode(report.values)) == len(described.series)
 
 
 def test_the_host_state_carries_no_control_characters(bench: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sqlite3
 import tempfile
 from datetime import datetime, timedelta
@@ -33,7 +32,7 @@ def fill(spool: Spool, count: int, start: datetime = NOON) -> list[Report]:
 
 def big(sequence: int, at: datetime = NOON) -> Report:
     """A report of some 8 KiB."""
-    return report(sequence, at).model_copy(update={"values": base64.b64encode(bytes(8192)).decode()})
+    return report(sequence, at).model_copy(update={"values": bytes(8192)})
 
 
 def test_the_newest_comes_first_and_the_backlog_oldest_first(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -46,9 +45,8 @@ def pack(reading: HostReading, boot_id: str, sequence: int) -> tuple[Report, Lay
     pairs = [pair for pair in zip(*flatten(reading), strict=True) if _carried(pair[0])][:MAX_SERIES]
     keys, values = [key for key, _ in pairs], [value for _, value in pairs]
     layout = Layout(id=layout_id(keys), series=[key.row() for key in keys])
-    vector = base64.b64encode(encode(values)).decode()
     at = reading.at.timestamp()
-    return Report(boot_id=boot_id, sequence=sequence, at=at, layout=layout.id, values=vector), layout
+    return Report(boot_id=boot_id, sequence=sequence, at=at, layout=layout.id, values=encode(values)), layout
 
 
 def uncarried(reading: HostReading, layout: Layout) -> int:

@@ -97,7 +97,7 @@ class Intake:
             return
         self._head.add(
             [
-                unflatten(host, _at(report), series[report.layout], decode(report.vector()))
+                unflatten(host, _at(report), series[report.layout], decode(report.values))
                 for report in recent
                 if report.layout in series
             ],

@@ -68,7 +68,7 @@ def admit(
 
 
 def _whole(report: Report, length: int) -> bytes:
-    vector = report.vector()
+    vector = report.values
     if len(vector) != 8 * length:
         raise ValueError(
             f"report {report.boot_id}/{report.sequence}: {len(vector) // 8} values for the {length} series of layout "
