@@ -24,6 +24,7 @@ def test_intervals_have_a_floor_in_real_time_and_fit_into_each_other(minutes: fl
     assert pace.stale_after > 2 * pace.agent_interval
     assert pace.load < pace.start_deadline
     assert pace.drain_grace < pace.drain_deadline
+    assert pace.alert_shows >= pace.alert_window + pace.alert_hold
 
 
 @pytest.mark.parametrize("minutes", [0.5, 1.0, 2.5, 72.0, 1440.0])

@@ -126,7 +126,7 @@ def _alert(addresses: Addresses, pace: Pace) -> list[str]:
         'kind = "kv_cache_hit_rate_drop"',
         f"window_seconds = {_seconds(pace.alert_window)}",
         "baseline_hours = 6",
-        "hold_seconds = 300",
+        f"hold_seconds = {_seconds(pace.alert_hold)}",
         'channels = ["receiver"]',
         "",
         "[[channel]]",

@@ -42,6 +42,13 @@ class ControllerClient:
         """The fleet as the controller sees it."""
         return StatusShape.model_validate_json(self._call("GET", "/v1/status"))
 
+    def heard(self) -> set[str]:
+        """The hosts that report; none while the controller is away."""
+        try:
+            return {host.name for host in self.status().hosts if host.up}
+        except Transient:
+            return set()
+
     def costs(self, since: datetime, until: datetime) -> CostsShape:
         """What each pool cost between the two moments."""
         asked = {"since": since.isoformat(), "until": until.isoformat()}

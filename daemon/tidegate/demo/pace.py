@@ -101,6 +101,16 @@ class Pace:
         return max(timedelta(minutes=20), 3 * self.agent_interval)
 
     @property
+    def alert_hold(self) -> timedelta:
+        """How long a hit rate must be low before it is told."""
+        return timedelta(minutes=5)
+
+    @property
+    def alert_shows(self) -> timedelta:
+        """For how long after its end a spoilt hit rate may still be told: its window, the hold, and the rounds."""
+        return self.alert_window + self.alert_hold + self.stale_after + 2 * self.housekeeping
+
+    @property
     def housekeeping(self) -> timedelta:
         """Between two rounds of usage, alerts and notices."""
         return self._at_least(timedelta(minutes=1), 0.6)

@@ -130,7 +130,7 @@ class Play:
                 burst=configuration.BURST,
                 event=(
                     self._midnight + timedelta(hours=EVENT_START_HOUR),
-                    self._midnight + timedelta(hours=EVENT_END_HOUR),
+                    self._midnight + timedelta(hours=EVENT_END_HOUR) + self._plan.pace.alert_shows,
                 ),
             )
         )

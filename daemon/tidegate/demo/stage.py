@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -42,7 +43,8 @@ PATIENCE = timedelta(seconds=8)
 IMPORTED_WITHIN = timedelta(seconds=60)
 """Real time that a bill's import may take."""
 READY_WITHIN = timedelta(seconds=60)
-"""Real time in which the controller has to answer at its first start: it makes a database first."""
+"""Real time in which the controller has to answer at its first start, since it makes a database first, and an agent."""
+_STEP = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +115,23 @@ class Stage:
         )
         self.start_controller()
         for host in self.hosts:
-            self.addresses.token_file(host.name).write_text(self.client.enroll(host.name))
-            file = self.folder / f"{host.name}.toml"
-            file.write_text(configuration.agent_file(self.addresses, host, self.plan.pace))
-            self._agents.append(self._spawn(host.name, "agent", file))
+            self._start_agent(host)
         self.gateway.start()
 
     def start_controller(self) -> None:
         """Start the controller and wait until it answers."""
         self._controller = self._spawn("controller", "controller", self.folder / "controller.toml")
-        real, never, left = SystemClock(), Event(), READY_WITHIN
-        while not self.client.ready():
-            self._controller.check()
-            if left <= timedelta():
-                raise Permanent(f"the controller does not answer; see {self._controller.log}")
-            real.wait(never, timedelta(milliseconds=100))
-            left -= timedelta(milliseconds=100)
+        _until(self.client.ready, self._controller)
+
+    def _start_agent(self, host: SimulatedHost) -> None:
+        """Base hosts are waited for: were burst hosts heard first, burst would stand in for a base without any."""
+        self.addresses.token_file(host.name).write_text(self.client.enroll(host.name))
+        file = self.folder / f"{host.name}.toml"
+        file.write_text(configuration.agent_file(self.addresses, host, self.plan.pace))
+        agent = self._spawn(host.name, "agent", file)
+        self._agents.append(agent)
+        if host.name.startswith(configuration.BASE):
+            _until(lambda: host.name in self.client.heard(), agent)
 
     def import_bill(self, name: str, text: str) -> None:
         """Import a bill by the command that people use; raises Permanent with its last words when it refuses."""
@@ -193,6 +196,16 @@ def _folder(wanted: Path | None) -> Path:
             raise Permanent(f"--state {folder}: the demo needs a folder that is empty or absent")
     folder.chmod(0o755)
     return folder
+
+
+def _until(answers: Callable[[], bool], child: Child) -> None:
+    real, never, left = SystemClock(), Event(), READY_WITHIN
+    while not answers():
+        child.check()
+        if left <= timedelta():
+            raise Permanent(f"the {child.name} does not answer; see {child.log}")
+        real.wait(never, _STEP)
+        left -= _STEP
 
 
 def _free_block(count: int) -> int:

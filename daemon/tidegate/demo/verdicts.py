@@ -37,7 +37,7 @@ class Facts:
     deliveries: Sequence[Delivery]
     burst: str
     event: tuple[datetime, datetime]
-    """When the hit rate was spoilt, and mended again."""
+    """When the hit rate was spoilt, and until when that may still be told."""
     billed: Sequence[CostsShape]
     """Of the day after each bill: preliminary, invoiced, corrected."""
     bill_total: Decimal
@@ -130,10 +130,10 @@ def _billed(facts: Facts) -> Verdict:
 
 
 def _alerted(facts: Facts) -> Verdict:
-    spoilt, mended = facts.event
-    drops = [drop for drop in facts.fleet.drops() if spoilt <= drop.fired_at <= mended]
+    spoilt, over = facts.event
+    drops = [drop for drop in facts.fleet.drops() if spoilt <= drop.fired_at <= over]
     if not drops:
-        return Verdict(ok=False, text=f"no hit-rate alert fired between {spoilt:%H:%M} and {mended:%H:%M}")
+        return Verdict(ok=False, text=f"no hit-rate alert fired between {spoilt:%H:%M} and {over:%H:%M}")
     ends = [drop.resolved_at for drop in drops]
     false_alarms = len(facts.fleet.drops()) - len(drops)
     resolved = [end for end in ends if end is not None]
