@@ -306,3 +306,24 @@ def test_azure_legacy_enterprise_usage(tmp_path: Path) -> None:
 def test_lines_of_blanks_are_no_rows(tmp_path: Path) -> None:
     found = read_text(tmp_path, focus(focus_row("5")) + "\n   \n,,,,\n \t \n")
     assert (found.billed, found.read.rows, found.read.warnings) == (5, 1, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1.50-", "-1.50"),
+        ("5E-324", "5E-324"),
+        ("1.2345678901234567E-45", "1.2345678901234567E-45"),
+        ("-$2", "-2"),
+        ("(2.5)", "-2.5"),
+    ],
+)
+def test_amounts_as_ledgers_and_doubles_write_them(tmp_path: Path, text: str, value: str) -> None:
+    assert read_text(tmp_path, focus(focus_row(text, "0"))).billed == Decimal(value)
+
+
+@pytest.mark.parametrize("month", ["202603", "202603.0", "2026-03", "2026-03-01", '"""202603"""', "2026/3"])
+def test_invoice_months_as_tools_write_them(tmp_path: Path, month: str) -> None:
+    header = "billing_account_id,sku.id,usage_start_time,usage_end_time,cost,currency,invoice.month"
+    text = f"{header}\nB,X,2026-03-02 08:00:00 UTC,2026-03-02 09:00:00 UTC,2,USD,{month}\n"
+    assert f"{read_text(tmp_path, text).charge.billing_start:%Y-%m-%d %H}" == "2026-03-01 08"

@@ -17,9 +17,10 @@ EXACT = Context(prec=400)
 """Sums of amounts are made under it: no sum of a bill has so many digits."""
 _LONGEST_NUMBER = 128
 _LARGEST_EXPONENT = 30
-_SMALLEST_EXPONENT = -60
+_SMALLEST_EXPONENT = -345
+"""Of the smallest double with all its digits: what subtracting doubles leaves is written out so."""
 _SYMBOLS = str.maketrans(
-    dict.fromkeys("$€£¥￥₩₹ \xa0\u202f\u2009'", "") | {"\u2212": "-", "，": ",", "．": ".", "－": "-"}
+    dict.fromkeys("$€£¥￥₩₹ \xa0\u202f\u2009'\"", "") | {"\u2212": "-", "，": ",", "．": ".", "－": "-"}
 )
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][+-]?\d+)?")
@@ -51,6 +52,8 @@ def decimal_of(text: str, *, comma: bool = False) -> Decimal | None:
     bare = _CODE.sub("", text.strip().translate(_SYMBOLS))
     negative = bare.startswith("(") and bare.endswith(")")
     bare = bare[1:-1] if negative else bare
+    if bare.endswith("-") and bare[:1].isdigit():  # as ledgers write it
+        negative, bare = True, bare[:-1]
     if NOTHING.get(bare, bare) == "":
         return None
     number = _bounded(_read(bare, text, comma=comma), text)
@@ -71,7 +74,7 @@ def _read(bare: str, text: str, *, comma: bool) -> Decimal:
 
 
 def _bounded(number: Decimal, text: str) -> Decimal:
-    """No bill says more than 1e30 or less than 1e-60; an exponent beyond would only cost memory."""
+    """No bill says more than 1e30 or less than a double can; an exponent beyond would only cost memory."""
     exponent = number.as_tuple().exponent
     known = isinstance(exponent, int) and _SMALLEST_EXPONENT <= exponent <= _LARGEST_EXPONENT
     if not known or number.adjusted() >= _LARGEST_EXPONENT:

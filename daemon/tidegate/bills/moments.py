@@ -23,7 +23,7 @@ _YEAR_FIRST = re.compile(
     r"\s*(?:(Z|UTC|GMT)?\s*([+-]\d{1,2}(?::?\d{2})?)?)"
 )
 _COMPACT = re.compile(r"(\d{4})(\d{2})(\d{2})")
-_MONTH = re.compile(r"(\d{4})[-/年]?(\d{1,2})月?")
+_MONTH = re.compile(r"(\d{4})[-/年]?(\d{1,2})月?(?:\.0)?|(\d{4})-(\d{2})-01(?:[ T]00:00(?::00)?)?Z?")
 _EPOCH = re.compile(r"1\d{9}(\.\d+)?|1\.\d+[eE]\+?0?9")
 _FINE_EPOCH = re.compile(r"(1\d{9})(\d{3}|\d{6}|\d{9})")
 """Milliseconds, microseconds or nanoseconds, as columnar files are written to JSON."""
@@ -92,11 +92,11 @@ def _zone(name: str | None, offset: str | None) -> tzinfo | None:
 
 
 def month_of(text: str, zone: tzinfo = UTC) -> tuple[datetime, datetime]:
-    """The billing cycle `2026-03`, `202603` or `2026年3月`, in UTC. Raises MomentError."""
-    found = _MONTH.fullmatch(text.strip())
-    if not found or not 1 <= int(found[2]) <= 12 or int(found[1]) not in _YEARS:
+    """The billing cycle `2026-03`, `202603`, `2026年3月` or `2026-03-01`, in UTC. Raises MomentError."""
+    found = _MONTH.fullmatch(text.strip().strip('"'))
+    year, month = (int(found[1] or found[3]), int(found[2] or found[4])) if found else (0, 0)
+    if not 1 <= month <= 12 or year not in _YEARS:
         raise MomentError(f"{text[:40]!r} is not a month")
-    year, month = int(found[1]), int(found[2])
     return _first(year, month, zone), _first(*_next(year, month), zone)
 
 
