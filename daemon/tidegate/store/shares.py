@@ -99,15 +99,19 @@ class Shares:
         mark_usage(self._connection, {bucket})
 
     def following(self, bucket: datetime, engines: Collection[EngineName]) -> set[datetime]:
-        """The next bucket of each engine: what builds on a tail that changed."""
+        """What builds on a tail that changed: each engine's next bucket, and its next one with counters.
+
+        They differ where the engine could not be read: such a bucket says that something is lost, and hands on no tail.
+        """
         if not engines or self._latest is None or self._latest <= bucket:
             return set()
+        counted = func.min(usage.c.bucket).filter(usage.c.tail.is_not(None))
         query = (
-            select(func.min(usage.c.bucket))
+            select(func.min(usage.c.bucket), counted)
             .where(usage.c.host == self._host, usage.c.engine.in_(engines), usage.c.bucket > bucket)
             .group_by(usage.c.engine)
         )
-        return set(self._connection.execute(query).scalars())
+        return {found for row in self._connection.execute(query) for found in row if found is not None}
 
 
 def _numbers(values: Iterable[float | None]) -> str:
