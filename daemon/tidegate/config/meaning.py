@@ -11,7 +11,7 @@ from tidegate.config.foreign import read_foreign
 from tidegate.config.meaning_alerts import alert_rules, channels
 from tidegate.config.meaning_bills import bill_settings
 from tidegate.config.meaning_budget import fleet_budget
-from tidegate.config.meaning_costs import cost_policy
+from tidegate.config.meaning_costs import cost_policy, traffic_file
 from tidegate.config.meaning_pools import fleet_currency, host_policies, pool_policies
 from tidegate.config.meaning_prometheus import prometheus_place
 from tidegate.config.meaning_roles import agent_settings, controller_settings, fleet_mode
@@ -67,6 +67,7 @@ def _settings(scope: Scope) -> Settings:
         channels=channels(scope),
         bills=bill_settings(scope),
         costs=cost_policy(scope),
+        traffic_file=traffic_file(scope),
         currency=currency,
         log_level=scope.tables.observability.table.log_level,
         figures=_figures(scope),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tidegate.config.scope import Scope
 from tidegate.model.allocation import CostPolicy
 
@@ -19,3 +21,9 @@ def cost_policy(scope: Scope) -> CostPolicy:
         output_ratio=table.output_ratio,
         cached_ratio=table.cached_ratio,
     )
+
+
+def traffic_file(scope: Scope) -> Path | None:
+    """Where the gateway's counts by traffic class and tenant lie."""
+    path = scope.tables.cost.table.traffic_file
+    return scope.path(path) if path is not None else None

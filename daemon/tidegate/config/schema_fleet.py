@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import time, timedelta, tzinfo
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from tidegate.config.clock_fields import TimeOfDay, TimeZone
-from tidegate.config.fields import Duration, OneOf, Text, Whole
+from tidegate.config.fields import Duration, FilePath, OneOf, Text, Whole
 from tidegate.config.schema_base import (
     Currency,
     GpuCount,
@@ -143,3 +144,4 @@ class CostTable(Table):
     shared: tuple[Text, ...] = _COST.shared
     output_ratio: Price | None = None
     cached_ratio: Price = _COST.cached_ratio
+    traffic_file: Annotated[Path, FilePath()] | None = None

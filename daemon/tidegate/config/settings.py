@@ -165,6 +165,8 @@ class Settings:
     channels: tuple[Channel, ...] = ()
     bills: BillSettings = field(default_factory=BillSettings)
     costs: CostPolicy = field(default_factory=CostPolicy)
+    traffic_file: Path | None = None
+    """What the gateway counted by traffic class and tenant."""
     currency: str = "USD"
     log_level: str = "info"
     figures: tuple[str, ...] = ()

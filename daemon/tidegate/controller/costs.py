@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 from tidegate.controller.cost_activity import pools_of
 from tidegate.controller.cost_ledger import CostLedger
@@ -17,8 +18,10 @@ from tidegate.cost.line import CostLine
 from tidegate.cost.period import Period
 from tidegate.cost.report import report
 from tidegate.cost.table import Spent, cost_table
+from tidegate.cost.traffic import by_traffic
+from tidegate.model.activity import TrafficShare
 from tidegate.model.allocation import Allocation, DayStatus, Line, PoolTokens, StoredDay
-from tidegate.model.cost_report import Ask, CostAnswer, Span
+from tidegate.model.cost_report import Ask, CostAnswer, Dimension, Span
 from tidegate.model.fleet import PoolKind
 from tidegate.model.money import CostState
 from tidegate.model.overview import CostOverview, CostsOverview
@@ -26,6 +29,7 @@ from tidegate.model.policy import FleetPolicy
 from tidegate.model.usage import bucket_of
 
 TRAILING = timedelta(hours=1)
+_BY_TRAFFIC = {Dimension.CLASS, Dimension.TENANT}
 DAY = timedelta(days=1)
 
 
@@ -40,6 +44,8 @@ class Costs:
     """Reads days, holdings and usage, and lets `cost/` do the sums."""
 
     ledger: CostLedger
+    traffic: Callable[[Path], Sequence[TrafficShare]] | None = None
+    """Reads what a gateway counted by class and tenant; raises Permanent when that cannot be read."""
 
     def between(self, since: datetime, until: datetime, policy: FleetPolicy) -> CostsOverview:
         """What was spent and served from `since` (inclusive) to `until` (exclusive), pool by pool."""
@@ -90,8 +96,14 @@ class Costs:
         policy = self.ledger.policy()
         fleet = self.ledger.current.settings.fleet
         lines = distribute(made.lines, span.idle or policy.idle, pools_of(fleet))
+        if _BY_TRAFFIC & set(ask.by):
+            lines = by_traffic(lines, self._traffic(), made.tokens)
         found = report(lines, made.tokens, days, ask, policy)
         return CostAnswer(found, lines, days, tuple(dict.fromkeys((*found.notes, *notes))))
+
+    def _traffic(self) -> Sequence[TrafficShare]:
+        place = self.ledger.current.settings.traffic_file
+        return self.traffic(place) if place is not None and self.traffic is not None else ()
 
     def _everything(self, span: Span) -> tuple[Allocation, tuple[DayStatus, ...], tuple[str, ...]]:
         if span.by_billing:

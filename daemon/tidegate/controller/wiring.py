@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidegate import __version__
+from tidegate.bills.traffic_file import read_traffic
 from tidegate.config.settings import EMBEDDED, Settings
 from tidegate.controller.act import Actor
 from tidegate.controller.api import Api
@@ -185,7 +186,8 @@ def _costs(parts: _Parts) -> Costs:
         parts.source.histories,
         lambda: parts.current.settings.controller.stale_after,
     )
-    return Costs(CostLedger(parts.clock, parts.current, telemetry, parts.store.bills, parts.store.costs))
+    ledger = CostLedger(parts.clock, parts.current, telemetry, parts.store.bills, parts.store.costs)
+    return Costs(ledger, read_traffic)
 
 
 def _jobs(store: Store, source: MetricSource, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:
