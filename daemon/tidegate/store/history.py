@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, exists, or_, select
 
 from tidegate.model.history import (
     QUANTILES,
@@ -22,6 +22,7 @@ from tidegate.model.history import (
     Metric,
     Question,
 )
+from tidegate.store.binary import microseconds
 from tidegate.store.chunk_codec import ABSENT
 from tidegate.store.database import Database
 from tidegate.store.history_find import Found, find, values_of
@@ -32,6 +33,7 @@ from tidegate.store.history_rollup import read_rollup
 from tidegate.store.history_samples import Samples, read_samples
 from tidegate.store.layouts import Layouts
 from tidegate.store.schema_series import COLD, WINDOW, chunk_clock, series_window
+from tidegate.store.totals import FAR
 
 _LOOKBACK = timedelta(minutes=10)
 """How far before the first step a counter's last sample is looked for: its first increase begins there."""
@@ -160,13 +162,19 @@ class _Look:
                 self._fill(parts, rows, members, grid, (start, start + int(WINDOW.total_seconds())))
 
     def _stale(self, grid: range) -> dict[str, list[int]]:
-        """The starts of windows whose reports are not all in the rollups, by host."""
-        columns = series_window.c
+        """The starts of windows whose reports are not all in the rollups, and of those right after them, by host.
+
+        Their first increases begin at totals that the rollups did not know.
+        """
+        columns, before = series_window.c, series_window.alias("before").c
+        follows = exists().where(
+            before.host == columns.host, before.start == columns.start - WINDOW, before.done < before.version
+        )
         query = select(columns.host, columns.start).where(
             columns.host.in_({one.host for one in self.found}),
             columns.start > _moment(grid.start) - WINDOW,
             columns.start < _moment(grid.stop),
-            columns.done < columns.version,
+            or_(columns.done < columns.version, follows),
         )
         found: dict[str, list[int]] = {}
         for host, start in self.connection.execute(query):
@@ -186,9 +194,27 @@ class _Look:
         last = min(len(grid), -(-(span[1] - grid.start) // grid.step))
         since, until = _moment(grid.start + first * grid.step), _moment(grid.start + last * grid.step)
         read = read_samples(self.connection, self.layouts, members, since - _LOOKBACK, until)
+        if "increase" in parts:
+            read = self._from_earlier(read, members, since)
         places = (read.moments - int(since.timestamp()) * _MICROSECONDS) // (grid.step * _MICROSECONDS)
         for name, values in bucketed(tuple(parts), read.values, places, last - first).items():
             parts[name][rows, first:last] = values
+
+    def _from_earlier(self, read: Samples, members: Sequence[Found], since: datetime) -> Samples:
+        """With the last total before the lookback, of counters that have none in it: their host was silent longer."""
+        known = ~np.isnan(read.values)
+        early = read.moments < microseconds(since)
+        wanting = np.flatnonzero(known[:, ~early].any(axis=1) & ~known[:, early].any(axis=1)).tolist()
+        if not wanting:
+            return read
+        far = [members[row] for row in wanting]
+        past = read_samples(self.connection, self.layouts, far, since - FAR, since - _LOOKBACK)
+        totals = np.full((len(members), 1), np.nan)
+        for row, values in zip(wanting, past.values, strict=True):
+            numbers = values[~np.isnan(values)]
+            totals[row] = numbers[-1] if len(numbers) else np.nan
+        before = np.array([microseconds(since - _LOOKBACK)], np.int64)
+        return Samples(np.concatenate((before, read.moments)), np.concatenate((totals, read.values), axis=1))
 
     def _by_host(self) -> Iterator[tuple[list[int], list[Found]]]:
         """The rows and the series of each host."""
