@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from tidegate.cli.db import ConfigOption, DsnOption, which_database
-from tidegate.runtime.errors import ConfigError
+from tidegate.runtime.errors import ConfigError, Permanent
 
 if TYPE_CHECKING:
     from tidegate.store.export import Export, Rows
@@ -61,7 +61,7 @@ def backfill(
     clock = clock_from_environment()
     with visited(address, state_dir) as database:
         work, now = Backfill(database), clock.now()
-        left = work.waiting(now) if resume else work.mark(_moment(since, now), _moment(until, now), now)
+        left = work.waiting(now) if resume else work.mark(*_period(since, until, now), now)
         total = left.total
         with _bar("backfill", total) as advance:
             while left.total:
@@ -94,6 +94,7 @@ def export(
     from tidegate.store.history import StoredHistory
     from tidegate.store.opening import visited
 
+    _check_name(file)
     wanted = _wanted(since, until, step, metrics, hosts, clock_from_environment().now())
     with visited(address, state_dir) as database, _bar("export", 1000) as advance:
         pieces = _told(rows_of(StoredHistory(database), wanted), advance)
@@ -111,23 +112,44 @@ def _wanted(
         chosen = tuple(metric(name) for name in metrics or ())
     except ValueError as error:
         raise ConfigError(f"--metric: {error}") from error
-    first, last = _moment(since, now), _moment(until, now)
-    if first >= last:
-        raise ConfigError("--since must be before --until")
+    first, last = _period(since, until, now)
+    if step is not None and step % 1:
+        raise ConfigError(f"--step {step:g}: write a whole number of seconds")
     return Export(first, last, None if step is None else timedelta(seconds=step), chosen, tuple(hosts or ()))
 
 
 def _write(file: Path, pieces: Iterable[Rows]) -> int:
     if str(file) == "-":
         return _write_csv(sys.stdout, pieces)
-    if file.suffix == ".csv":
-        with file.open("w", newline="", encoding="utf-8") as out:
-            return _write_csv(out, pieces)
-    if file.suffix != ".parquet":
-        raise ConfigError(f"{file}: end the name in .parquet or .csv, which says what is written")
-    from tidegate.store.parquet import write_parquet
+    with _whole(file) as partial:
+        if file.suffix == ".csv":
+            with partial.open("w", newline="", encoding="utf-8") as out:
+                return _write_csv(out, pieces)
+        from tidegate.store.parquet import write_parquet
 
-    return write_parquet(file, pieces)
+        return write_parquet(partial, pieces)
+
+
+def _check_name(file: Path) -> None:
+    """Before anything is read: a wrong name is told at once."""
+    if str(file) != "-" and file.suffix not in (".csv", ".parquet"):
+        raise ConfigError(f"{file}: end the name in .parquet or .csv, which says what is written")
+    if file.is_dir():
+        raise ConfigError(f"{file} is a folder: name a file")
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[Path]:
+    """Where to write; under the file's own name only when it is whole, for nobody sees that rows are missing."""
+    partial = file.with_name(f"{file.name}.partial")
+    try:
+        yield partial
+        partial.replace(file)
+    except OSError as error:
+        raise Permanent(f"{file} cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def _write_csv(out: TextIO, pieces: Iterable[Rows]) -> int:
@@ -164,6 +186,13 @@ def _bar(doing: str, total: int) -> Iterator[_Advance]:
         task = progress.add_task(doing, total=total)
 
         yield lambda count: progress.advance(task, count)
+
+
+def _period(since: str, until: str, now: datetime) -> tuple[datetime, datetime]:
+    first, last = _moment(since, now), _moment(until, now)
+    if first >= last:
+        raise ConfigError("--since must be before --until")
+    return first, last
 
 
 def _moment(said: str, now: datetime) -> datetime:

@@ -49,6 +49,7 @@ def dump(database: Database, path: Path, now: datetime, advance: Advance | None 
     """
     with database.begin(statement=UNLIMITED) as connection:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        connection.exec_driver_sql("SET LOCAL DateStyle = 'ISO'")  # the bounds of parts are text: one spelling
         manifest = _manifest(connection, require_tables(connection, database.place), now)
         with writing(path) as file:
             file.manifest(manifest)

@@ -9,8 +9,9 @@ from math import inf
 
 from tidegate.model.history import METRICS, Aggregate, Kind, Label, Limits, Metric, Question
 from tidegate.store.history import StoredHistory
+from tidegate.store.schema_series import COLD
 
-_HOURS = 8
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNLIMITED = Limits(series=1 << 40, points=1 << 40, samples=1 << 40, hosts=1 << 40)
 """A piece is what bounds an export; of every host at once a metric's hours would be too much."""
 COLUMNS = ("at", "metric", *(label.value for label in Label), "value")
@@ -42,13 +43,23 @@ class Export:
         return [one for one in self.metrics or METRICS.values() if one.kind is not Kind.DISTRIBUTION]
 
     def pieces(self) -> Iterator[tuple[datetime, datetime]]:
-        """The period in pieces, oldest first, cut where steps and stored rows are."""
+        """The period in pieces, oldest first, cut between steps and close to where stored rows are.
+
+        A step that two pieces shared would be in both of them.
+        """
         start = self.since
         while start < self.until:
-            hour = start.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-            cut = hour + timedelta(hours=_HOURS - hour.hour % _HOURS)
-            yield start, min(cut, self.until)
+            cut = min(self._cut(start), self.until)
+            yield start, cut
             start = cut
+
+    def _cut(self, start: datetime) -> datetime:
+        """Where the piece that begins there ends."""
+        row_ends = start - (start - _EPOCH) % COLD + COLD
+        if self.step is None:
+            return row_ends
+        last = row_ends - (row_ends - _EPOCH) % self.step
+        return last if last > start else start - (start - _EPOCH) % self.step + self.step
 
 
 def rows_of(history: StoredHistory, wanted: Export) -> Iterator[tuple[float, Rows]]:
