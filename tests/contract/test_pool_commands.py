@@ -218,7 +218,9 @@ def test_a_wish_of_another_program_sizes_a_service_under_external(desk: Desk, no
     with pytest.raises(Permanent, match="there is no service chit; one of chat"):
         client.wish("chit", WishCommand(replicas=3))
 
-    assert client.wish("chat", WishCommand(replicas=3, for_seconds=60)).startswith("3 replicas of chat are wished for")
+    assert desk.command("pool", "wish", "chat", "3", "--for", "1m").output.startswith(
+        "3 replicas of chat are wished for"
+    )
     desk.tick()
     sizes = {one.policy.name: one.decision.target for one in desk.world.state.overview().pools if one.decision}
     assert sizes == {BASE: 1, BURST: 2}
@@ -227,6 +229,29 @@ def test_a_wish_of_another_program_sizes_a_service_under_external(desk: Desk, no
     assert held is not None
     assert held.target == 2
     assert "hears nothing from its external program" in held.reason
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bounds", "burst", "--clear", "--min", "2"], "leave --min, --max and --for"),
+        (["bounds", "burst", "--min", "2"], "say --min or --max, and --for how long"),
+        (["mode", "configured", "--for", "1h"], "leave --for out"),
+        (["wish", "chat", "-1"], ""),
+    ],
+)
+def test_words_that_would_be_passed_over_are_refused(desk: Desk, words: list[str], said: str) -> None:
+    result = desk.command("pool", *words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("│", " ").split())
+    assert desk.world.api.commands(10) == []
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/../b"])
+def test_what_is_no_name_is_said_to_be_none(desk: Desk, name: str) -> None:
+    result = desk.run("pool", "explain", name)
+    assert result.exit_code == 1
+    assert "is no name of a pool" in str(result.exception)
 
 
 def test_a_wish_says_how_old_it_is(now: datetime) -> None:

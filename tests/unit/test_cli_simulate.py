@@ -88,11 +88,26 @@ def test_a_table_for_people(trace: Path) -> None:
         (["--faults", "flood"], "no fault 'flood'"),
         (["--days", "3-2"], "--days 3-2: say FROM-TO"),
         (["--days", "three"], "--days three: say FROM-TO"),
+        (["--days", "5-6"], "cannot be cut to days 5 to 6: it lasts 0.0"),
     ],
 )
 def test_what_is_wrong_is_said(trace: Path, words: list[str], said: str) -> None:
     with pytest.raises(Permanent, match=said):
         CliRunner().invoke(app, ["simulate", str(trace), *words], catch_exceptions=False)
+
+
+def test_an_hour_of_azure_has_no_days_to_cut(tmp_path: Path) -> None:
+    file = tmp_path / "azure.csv"
+    lines = [f"2023-11-16 18:1{n}:46.6805900,374,44" for n in range(3)]
+    file.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *lines]))
+    with pytest.raises(Permanent, match="leave the days out"):
+        CliRunner().invoke(app, ["simulate", str(file), "--days", "0-1"], catch_exceptions=False)
+
+
+def test_a_fleet_that_begins_with_nothing_holds_less(trace: Path) -> None:
+    """Zero is a number of replicas, not the lack of one."""
+    none, many = (scores(trace, "--no-bound", "--fluid", "--initial", n)[0]["runs"][0] for n in (0, 8))  # type: ignore[index]
+    assert none["gpu_hours"] < many["gpu_hours"]
 
 
 def test_a_file_that_is_no_trace(tmp_path: Path) -> None:

@@ -79,6 +79,8 @@ def bounds(
 
     span = seconds(duration)
     if clear:
+        if (low, high, span) != (None, None, None):
+            raise typer.BadParameter("--clear gives it its configured bounds: leave --min, --max and --for out")
         typer.echo(pool_client(controller, token_file).bounds(name, None))
         return
     if span is None or (low is None and high is None):
@@ -100,8 +102,25 @@ def mode(
 
     if mode not in {*Mode, "configured"}:
         raise typer.BadParameter(f"must be one of {', '.join(Mode)}, configured")
+    if mode == "configured" and duration is not None:
+        raise typer.BadParameter("the configured mode holds for good: leave --for out")
     command = ModeCommand(mode=None if mode == "configured" else Mode(mode), for_seconds=seconds(duration))
     typer.echo(pool_client(controller, token_file).mode(command))
+
+
+@app.command()
+def wish(
+    service: Annotated[str, typer.Argument(help="A service under the policy `external`.")],
+    replicas: Annotated[int, typer.Argument(min=0, max=10_000, help="How many replicas it should have.")],
+    duration: For = None,
+    controller: ControllerOption = DEFAULT_URL,
+    token_file: TokenOption = None,
+) -> None:
+    """Wish for a size in place of the program that usually does; bounds, budget and guards still hold."""
+    from tidegate.link.pool_messages import WishCommand
+
+    command = WishCommand(replicas=replicas, for_seconds=seconds(duration))
+    typer.echo(pool_client(controller, token_file).wish(service, command))
 
 
 def seconds(duration: str | None) -> float | None:

@@ -28,7 +28,7 @@ def replay(
     since: Annotated[str, typer.Option(help="From when: a time such as 2026-11-20T08:00, or 24h for the last day.")],
     until: Annotated[str | None, typer.Option(help="Until when; not given: now.")] = None,
     start_seconds: Annotated[
-        float | None, typer.Option(min=1, help="How long a start takes; not given: as it was learned.")
+        float | None, typer.Option(min=1, max=86_400, help="How long a start takes; not given: as it was learned.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     controller: ControllerOption = DEFAULT_URL,

@@ -29,7 +29,9 @@ def simulate(
     policy: Annotated[
         list[str] | None, typer.Option(help="slo (ours), hpa-16, static-8, kpa, ray, ...; repeat. Default: slo.")
     ] = None,
-    start_seconds: Annotated[float, typer.Option(min=0.0, help="How long a replica takes to start.")] = 240.0,
+    start_seconds: Annotated[
+        float, typer.Option(min=0.0, max=86_400.0, help="How long a replica takes to start.")
+    ] = 240.0,
     faults: Annotated[
         list[str] | None, typer.Option(help="outage, nan, silent, failed-starts, quota, hang, ...; repeat.")
     ] = None,
@@ -55,7 +57,9 @@ def simulate(
     try:
         policies = load_policies(config)
         world = of_trace(read(trace), span_of(days), prefix_cache=prefix_cache)
-        world = replace(world, start_seconds=start_seconds, fluid=fluid, initial=initial or world.initial)
+        world = replace(
+            world, start_seconds=start_seconds, fluid=fluid, initial=world.initial if initial is None else initial
+        )
         world = with_pools(world, policies)
         planners = [maker(name, policies) for name in policy or [OURS]]
         worlds = [(name, faulty(world, name)) for name in faults or ["none"]]

@@ -57,7 +57,7 @@ class PoolClient:
 
     def wish(self, service: str, command: WishCommand) -> str:
         """Say how many replicas of a service are wished for."""
-        return self._do("POST", f"/v1/services/{quote(service, safe='')}/wish", command)
+        return self._do("POST", f"/v1/services/{_name(service)}/wish", command)
 
     def now(self) -> datetime:
         """The controller's time, which a played clock may have taken far from ours."""
@@ -81,4 +81,11 @@ class PoolClient:
 
 
 def _path(name: str) -> str:
-    return f"/v1/pools/{quote(name, safe='')}"
+    return f"/v1/pools/{_name(name)}"
+
+
+def _name(name: str) -> str:
+    """As a part of a path; raises Permanent for what would be another path."""
+    if not name.strip(".") or "/" in name:
+        raise Permanent(f"{name!r} is no name of a pool or service; `tidegate pool list` shows what there is")
+    return quote(name, safe="")

@@ -16,6 +16,8 @@ from tidegate.simulate.world import Block, Random, Slo, Traffic, World
 DAY = 86400.0
 TAIL = 30.0
 """Seconds played after the last request of a trace."""
+_WHOLE = frozenset({"azure", "mooncake"})
+"""Traces of an hour."""
 SMALL_MODEL = Calibration(0.008, 12e-6, 0.04e-3, 15e-9, 0.3e-9, 2048, 256, 400_000)
 """An 8B model on one GPU."""
 HUGE_MODEL = Calibration(0.030, 240e-6, 0.25e-3, 60e-9, 2e-9, 512, 128, 700_000)
@@ -26,7 +28,11 @@ def of_trace(trace: Trace, days: tuple[float, float] | None = None, *, prefix_ca
     """A trace scaled so that 2 to 12 replicas of a 70B model are needed; `days` cuts a long one.
 
     A log of ours is played at its own rate. With `prefix_cache` the hits that a trace tells of need no computing.
+    Raises ValueError where there is nothing to cut, or nothing is left.
     """
+    if days and (trace.kind in _WHOLE or days[0] * DAY >= trace.seconds):
+        lasts = f"it lasts {trace.seconds / DAY:.3g} days"
+        raise ValueError(f"the trace cannot be cut to days {days[0]:g} to {days[1]:g}: {lasts}; leave the days out")
     if trace.kind == "azure":
         return World("azure", overlaid(trace, 4, 7.0), trace.seconds + TAIL, initial=8)
     if trace.kind == "mooncake":
