@@ -2,25 +2,19 @@
 
 With a handful of server connections for all, so that every statement of a session may meet another backend.
 """
-# ruff: noqa: F403 - the tests of the suites are this module's own
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from contract.test_leadership import *
-from contract.test_store_fleet import *
-from contract.test_store_log import *
-from contract.test_store_reports import *
-from contract.test_store_usage import *
 from fakes.external_postgres import pooled
 
 from tidegate.store.database import Database
 from tidegate.store.store import Store
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def through_pooler(postgres_15: str) -> Iterator[str]:
     with pooled(postgres_15, connections=6) as dsn:
         yield dsn
@@ -34,8 +28,3 @@ def dsn(emptied_postgres_15: str, through_pooler: str) -> str:
 @pytest.fixture
 def store(database: Database) -> Store:
     return Store(database)
-
-
-def test_this_is_the_old_one(database: Database) -> None:
-    """Were it another, the suites above would prove nothing."""
-    assert database.ping().startswith("15.")
