@@ -210,6 +210,17 @@ def test_any_grouping_adds_up_and_csv_says_the_same(desk: Desk) -> None:
     assert sum(Decimal(each["amount"]) for each in table if each["amount"]) == Decimal("99.07")
 
 
+def test_two_windows_and_a_hosted_price_stand_beside_the_table(desk: Desk) -> None:
+    desk.book.text(bill(row("25.20")))
+    desk.costs.ledger.reconcile()
+    said = desk.run("--from", "2026-11-25", "--to", "2026-11-26", "--before", "2026-11-24").stdout
+    assert "base" in said
+    assert "cost saved for the same tokens (1 - c2/c1): unknown" in said
+    pytest.importorskip("genai_prices")
+    assert desk.run("--month", "2026-11", "--against", "openai/gpt-4o").exit_code == 0
+    assert "no price of" in str(desk.run("--against", "nobody/nothing").exception)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
