@@ -57,7 +57,7 @@ def delivered(
     dice.shuffle(late)
     at = looks[0].at
     for piece in [piece for piece in pieces if piece not in late] + late:
-        at = at + timedelta(minutes=dice.choice([1, 30, 400])) if piece in late else max(at, piece[-1][1].at)
+        at = max(piece[-1][1].at, at + (piece in late) * timedelta(minutes=dice.choice([1, 30, 400])))
         mixed = dice.sample(piece, len(piece)) + dice.sample(piece, 3)
         packed = [pack(look, number, f"boot-{number // 300}") for number, look in mixed]
         yield at, list({layout.id: layout for layout, _ in packed}.values()), [report for _, report in packed]
