@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -89,6 +90,18 @@ def test_buckets_add_up_to_the_counters(store: AnyStore, now: datetime) -> None:
     usages = rolled(store, looks[-1].at)
     assert sum(generated(usages)) == PER_STEP * (len(looks) - 1)
     assert [usage.partial for usage in usages] == [False] * 3
+
+
+def test_hosts_add_up_to_their_pool(store: AnyStore, now: datetime) -> None:
+    """What cost is shared out by: the same increases, host by host."""
+    take(store, steady(now - STEP * 5, 5), now)
+    take(store, [replace(each, host=HostName("gpu-2")) for each in steady(now - STEP * 5, 4)], now)
+    whole = rolled(store, now + STEP)
+    rows = store.usage.by_host(now - timedelta(days=2), now + timedelta(days=2))
+    assert {row.host for row in rows} == {HOST, "gpu-2"}
+    assert [(row.bucket, row.host) for row in rows] == sorted((row.bucket, row.host) for row in rows)
+    for name in ("prompt_tokens", "cached_prompt_tokens", "generation_tokens"):
+        assert sum(getattr(row, name) for row in rows) == sum(getattr(each, name) for each in whole)
 
 
 def test_nothing_new_is_nothing_to_do(store: AnyStore, now: datetime) -> None:
