@@ -181,7 +181,7 @@ def test_every_fault_by_name_is_played() -> None:
 
 
 def test_the_fluid_agrees_with_the_steps() -> None:
-    world = World("day", varying(lambda t: 10 + 8 * math.sin(t / 150), 900, CHAT), 900, initial=4)
+    world = World("day", varying(lambda t: 10 + 8 * math.sin(t / 250), 1800, CHAT), 1800, initial=4)
     for count in (3, 5):
         steps, fluid = run(world, Static(count)), run(replace(world, fluid=True), Static(count))
         assert fluid.attainment == pytest.approx(steps.attainment, abs=0.08), count
