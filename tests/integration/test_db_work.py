@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tidegate.cli.main import app
 from tidegate.model.history import METRICS, Label
 from tidegate.model.reading import Gauge, Rank
-from tidegate.runtime.errors import ConfigError
+from tidegate.runtime.errors import ConfigError, Permanent, Transient
 from tidegate.store.backfill import Backfill
 from tidegate.store.database import Database
 from tidegate.store.export import Export, rows_of
@@ -93,12 +93,37 @@ def test_an_export_holds_a_bounded_piece_at_a_time(filled: Store, now: datetime)
         (["x.csv", "--since", "yesterday"], "is no time: write 2026-11-25"),
         (["x.csv", "--since", "2026-11-25", "--until", "2026-11-24"], "--since must be before --until"),
         (["x.csv", "--since", "2026-11-25", "--metric", "queue_dept"], "did you mean queue_depth"),
+        (["x.csv", "--since", "2026-11-25", "--step", "1.5"], "write a whole number of seconds"),
+        (["/tmp", "--since", "2026-11-25"], "end the name in .parquet or .csv"),
     ],
 )
 def test_what_cannot_be_exported_is_said(dsn: str, arguments: list[str], said: str) -> None:
     outcome = CliRunner().invoke(app, ["db", "export", *arguments, "--dsn", dsn])
     assert isinstance(outcome.exception, ConfigError)
     assert said in str(outcome.exception)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_a_file_that_cannot_be_written_is_said_and_not_begun(dsn: str, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "missing" / name
+    span = ["--since", "2026-11-25", "--until", "2026-11-26", "--metric", "running"]
+    outcome = CliRunner().invoke(app, ["db", "export", str(path), *span, "--dsn", dsn])
+    assert isinstance(outcome.exception, Permanent)
+    assert "cannot be written" in str(outcome.exception)
+
+
+def test_an_export_that_fails_leaves_no_file_that_looks_whole(
+    filled: Store, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise Transient("the database is away")
+
+    monkeypatch.setattr(StoredHistory, "query", away)
+    outcome = CliRunner().invoke(
+        app, ["db", "export", str(tmp_path / "x.csv"), "--since", "2026-11-01", "--metric", "running", "--dsn", dsn]
+    )
+    assert isinstance(outcome.exception, Transient)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_made_of_samples_is_worked_out_anew(filled: Store, dsn: str, now: datetime) -> None:
