@@ -119,9 +119,8 @@ def test_an_export_that_fails_leaves_no_file_that_looks_whole(
         raise Transient("the database is away")
 
     monkeypatch.setattr(StoredHistory, "query", away)
-    outcome = CliRunner().invoke(
-        app, ["db", "export", str(tmp_path / "x.csv"), "--since", "2026-11-01", "--metric", "running", "--dsn", dsn]
-    )
+    span = ["--since", "2026-11-25", "--until", "2026-11-26", "--metric", "generation_tokens"]
+    outcome = CliRunner().invoke(app, ["db", "export", str(tmp_path / "x.csv"), *span, "--dsn", dsn])
     assert isinstance(outcome.exception, Transient)
     assert list(tmp_path.iterdir()) == []
 
