@@ -82,6 +82,12 @@ def test_g5_one_budget_is_shared_by_both_growths_and_never_passed(gpus: int | No
     assert (Limit.BUDGET in decision(made, DECODE).limits) == (gpus is not None)
 
 
+def test_g5_a_phase_whose_partner_the_budget_does_not_hold_does_not_grow() -> None:
+    made = planned(phases(Ratio(), budget=Budget(gpus=1)), replica("decode-1", in_flight=40))
+    assert targets(made) == (0, 1)
+    assert made.actions == ()
+
+
 def test_g_a_phase_that_shrinks_takes_nothing_from_the_other() -> None:
     calm = [replica(f"prefill-{number}", in_flight=4) for number in (1, 2)]
     busy = [replica("decode-1", in_flight=30)]

@@ -326,6 +326,19 @@ def carried_out(found: JSON, said: JSON) -> tuple[int, int]:
     return starts, held + starts
 
 
+@pytest.mark.parametrize(
+    ("gpus", "both"), [(2, (0, 0)), (5, (0, 0)), (6, (1, 1)), (7, (1, 1)), (9, (1, 1)), (10, (1, 2)), (None, (1, 2))]
+)
+def test_a_budget_opens_both_phases_or_none(gpus: int | None, both: tuple[int, int]) -> None:
+    """One phase alone serves nobody: a prefill replica of two GPUs and a decode replica of four begin together."""
+    pools = {
+        "pf": pool(low=0, high=4, role="prefill", gpus_per_replica=2, ratio=0.5),
+        "dc": pool(low=0, high=4, role="decode", gpus_per_replica=4),
+    }
+    said = answer(observation(pools=pools, gateway={"waiting": 50, "arrival_rps": 4}, budget={"gpus": gpus}))["pools"]
+    assert (said["pf"]["target"], said["dc"]["target"]) == both
+
+
 def test_a_budget_below_the_minimum_wins() -> None:
     """Never beyond it at any instant: the rest of the minimum waits."""
     two = pool(replica("base-1"), replica("base-2"), low=4, high=4)

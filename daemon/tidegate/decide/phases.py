@@ -44,8 +44,23 @@ def _matched(prefill: Sized, decode: Sized, gpus_left: int | None) -> tuple[Size
     wanted = _growth(prefill) + _growth(decode)
     if gpus_left is None or wanted <= gpus_left:
         return prefill, decode
-    prefill = _cut(prefill, math.floor(_growth(prefill) * gpus_left / wanted))
-    return prefill, _cut(decode, gpus_left - _growth(prefill))
+    return _rationed(prefill, decode, gpus_left)
+
+
+def _rationed(prefill: Sized, decode: Sized, gpus: int) -> tuple[Sized, Sized]:
+    """Each its proportion of too few GPUs, after the first replica of a side that has none; no side without that."""
+    first = _first(prefill), _first(decode)
+    rest, wanted = gpus - sum(first), _growth(prefill) + _growth(decode) - sum(first)
+    if rest < 0:
+        return _cut(prefill, 0), _cut(decode, 0)
+    more = (_growth(prefill) - first[0]) * rest // wanted if wanted else 0
+    prefill = _cut(prefill, first[0] + more)
+    return prefill, _cut(decode, gpus - _growth(prefill))
+
+
+def _first(sized: Sized) -> int:
+    """The GPUs of its first replica, where it has none and wants one."""
+    return sized.width if not sized.count and sized.guarded.target else 0
 
 
 def _raised(sized: Sized, target: int) -> Sized:
