@@ -107,10 +107,23 @@ def copy_in(connection: Connection, table: str, columns: Sequence[str], rows: Se
 
 def cursor(connection: Connection) -> psycopg.Cursor[tuple[Any, ...]]:
     """A cursor of the driver that takes values in binary, within the connection's transaction."""
+    return _driver(connection).cursor(binary=True)
+
+
+def last_of(connection: Connection, statements: Sequence[str], values: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    """Several statements in one message, within the connection's transaction; answers the rows of the last one."""
+    with psycopg.ClientCursor(_driver(connection)) as bare:
+        bare.execute("; ".join(statements), values)
+        while bare.nextset():
+            pass
+        return bare.fetchall()
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
     driver = connection.connection.driver_connection
     if not isinstance(driver, psycopg.Connection):
         raise TypeError("this needs a connection of psycopg 3")
-    return driver.cursor(binary=True)
+    return driver
 
 
 def microseconds(value: datetime) -> int:

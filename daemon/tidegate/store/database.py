@@ -79,17 +79,31 @@ class Database:
         database is away, busy or full; Permanent when waiting cannot help.
         """
         idle = IDLE if statement else timedelta()
+        # Local settings: a pooler hands the session to the next client as it was.
+        opening = (
+            f"BEGIN; SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = {_milliseconds(statement)}; "
+            f"SET LOCAL lock_timeout = {_milliseconds(lock)}; "
+            f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(idle)}"
+        )
         try:
-            with self.engine.begin() as connection:
-                # Local settings: a pooler hands the session to the next client as it was.
-                connection.exec_driver_sql(
-                    f"SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = {_milliseconds(statement)}; "
-                    f"SET LOCAL lock_timeout = {_milliseconds(lock)}; "
-                    f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(idle)}"
-                )
+            with self._opened(opening) as connection:
                 yield connection
+                connection.commit()
         except (DBAPIError, PoolTimeout, psycopg.Error) as error:
             raise explain(error, self.place) from error
+
+    def _opened(self, opening: str) -> Connection:
+        """A connection in its transaction; the first words tell whether the server has closed it meanwhile."""
+        connection = self.engine.connect()
+        try:
+            connection.exec_driver_sql(opening)
+        except DBAPIError as error:
+            connection.close()
+            if not error.connection_invalidated:
+                raise
+            connection = self.engine.connect()  # the others in the pool are given up as well
+            connection.exec_driver_sql(opening)
+        return connection
 
     def ping(self) -> str:
         """The server's version, such as "18.6"; raises as `begin` does."""
@@ -112,7 +126,8 @@ def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:
     options |= {key: value for key, value in conninfo_to_dict(_plain(dsn)).items() if value is not None}
 
     def connect() -> psycopg.Connection[Any]:
-        return psycopg.connect(**options, prepare_threshold=None)  # a pooler shares no prepared statements
+        # A pooler shares no prepared statements. `begin` opens transactions itself, in one message with their settings.
+        return psycopg.connect(**options, prepare_threshold=None, autocommit=True)
 
     limits: dict[str, Any] = (
         {"pool_size": 5, "max_overflow": 15, "pool_timeout": POOL_SECONDS} if pool is QueuePool else {"poolclass": pool}
@@ -121,7 +136,7 @@ def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:
 
 
 def _engine(connect: Connect, limits: Mapping[str, Any]) -> Engine:
-    return create_engine("postgresql+psycopg://", creator=connect, pool_pre_ping=True, hide_parameters=True, **limits)
+    return create_engine("postgresql+psycopg://", creator=connect, hide_parameters=True, **limits)
 
 
 def place_of(dsn: str) -> Place:

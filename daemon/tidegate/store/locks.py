@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select
 
-from tidegate.store.binary import text_array
+from tidegate.store.binary import cursor, text_array
 
 _HOST = 7_489
 _PARTITIONS = 7_490
@@ -17,10 +17,11 @@ _SERIES = 7_493
 _COMMANDS = 7_494
 
 
-_HOSTS = text(
-    "SELECT count(pg_advisory_xact_lock(:kind, number)) "
-    "FROM (SELECT DISTINCT hashtext(host) AS number FROM unnest(CAST(:hosts AS text[])) AS h (host) ORDER BY 1) AS n"
+HOSTS_LOCKED = (
+    f"SELECT count(pg_advisory_xact_lock({_HOST}, number)) "  # noqa: S608 - a number of ours
+    "FROM (SELECT DISTINCT hashtext(host) AS number FROM unnest(%(locked)s::text[]) AS h (host) ORDER BY 1) AS n"
 )
+"""The statement of `lock_hosts`, with the hosts as `locked`."""
 
 
 def lock_hosts(connection: Connection, hosts: Collection[str]) -> None:
@@ -28,7 +29,8 @@ def lock_hosts(connection: Connection, hosts: Collection[str]) -> None:
 
     Locks are taken in one order, so that nobody waits in a circle.
     """
-    connection.execute(_HOSTS, {"kind": _HOST, "hosts": text_array(sorted(hosts))})
+    with cursor(connection) as bare:
+        bare.execute(HOSTS_LOCKED, {"locked": text_array(sorted(hosts))})
 
 
 def lock_roll_up(connection: Connection, host: str) -> None:

@@ -13,14 +13,13 @@ from sqlalchemy import ColumnElement, Connection, select, text
 
 from tidegate.model.reading import HostName
 from tidegate.model.usage import BUCKET
-from tidegate.store.binary import number_array, text_array
+from tidegate.store.binary import cursor, number_array, text_array
 from tidegate.store.schema import dirty_bucket
 
 _SECONDS = int(BUCKET.total_seconds())
-_MARK = text(
-    "INSERT INTO dirty_bucket (host, bucket, version) SELECT host, bucket, 1 "
-    "FROM unnest(CAST(:hosts AS text[]), CAST(:numbers AS bigint[])) AS m (host, number), "
-    "to_timestamp(number * :seconds) AS b (bucket) "
+_MARK = (
+    "INSERT INTO dirty_bucket (host, bucket, version) SELECT host, bucket, 1 "  # noqa: S608 - a number of ours
+    f"FROM unnest(%s::text[], %s::int8[]) AS m (host, number), to_timestamp(number * {_SECONDS}) AS b (bucket) "
     "ON CONFLICT (host, bucket) DO UPDATE SET version = dirty_bucket.version + 1, not_before = NULL"
 )
 _UNMARK = text(
@@ -40,7 +39,8 @@ def mark(connection: Connection, buckets: Collection[tuple[HostName, datetime]])
         return
     hosts, moments = zip(*sorted(buckets), strict=True)  # in one order, so that nobody waits in a circle
     numbers = number_array(int(moment.timestamp()) // _SECONDS for moment in moments)
-    connection.execute(_MARK, {"hosts": text_array(hosts), "numbers": numbers, "seconds": _SECONDS})
+    with cursor(connection) as bare:
+        bare.execute(_MARK, [text_array(hosts), numbers])
 
 
 def postpone(

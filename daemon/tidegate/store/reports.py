@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from threading import Lock
 from typing import Any
 
 import structlog
@@ -22,7 +21,7 @@ from tidegate.store.buckets import touched
 from tidegate.store.database import Database
 from tidegate.store.joining import Joining
 from tidegate.store.layouts import Layouts
-from tidegate.store.locks import lock_hosts
+from tidegate.store.locks import HOSTS_LOCKED
 from tidegate.store.marks import mark
 from tidegate.store.pack import pack, unpack
 from tidegate.store.partitions import Partitions
@@ -33,14 +32,14 @@ from tidegate.wire import Accepted, Layout, Report
 _PAGE = 500
 _MOST_BATCHES = 64
 """In one transaction."""
-_COLUMNS = ("host", "boot_id", "sequence", "at", "received_at", "stamped", "layout_id", "vector")
+_COLUMNS = ("host", "boot_id", "layout_id", "sequence", "at", "received_at", "stamped", "vector")
+_NO_SCAN = "SET LOCAL enable_seqscan = off"
+"""A part that is young has no statistics yet; for so few rows its index is always right."""
 _STORED = (
-    "SELECT w.host, w.boot_id, w.sequence FROM unnest(%s::text[], %s::text[], %s::int8[]) "
+    "SELECT w.host, w.boot_id, w.sequence FROM unnest(%(hosts)s::text[], %(boots)s::text[], %(sequences)s::int8[]) "
     "AS w (host, boot_id, sequence) WHERE EXISTS (SELECT FROM report r WHERE r.host = w.host "
     "AND r.boot_id = w.boot_id AND r.sequence = w.sequence)"
 )
-_NO_SCAN = "SET LOCAL enable_seqscan = off"
-"""A part that is young has no statistics yet; for so few rows its index is always right."""
 _log = structlog.get_logger()
 
 
@@ -50,10 +49,28 @@ class _Batch:
 
     host: HostName
     layouts: Mapping[str, Keys]
-    fresh: Sequence[Fresh]
-    rows: Sequence[bytes]
-    """Those of `fresh`, ready to be copied in."""
+    """Those that are not stored yet."""
+    lengths: Mapping[str, int]
+    reports: Sequence[Report]
     received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A batch that was looked at: what of it may be stored, and which layouts are wanting."""
+
+    batch: _Batch
+    fresh: Sequence[Fresh]
+    wanting: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of a batch."""
+
+    work: _Work
+    stored: Sequence[Fresh]
+    """What of it was not there before."""
 
 
 class StoredReports:
@@ -64,9 +81,7 @@ class StoredReports:
         self._layouts = layouts
         self._partitions = partitions
         self._windows = Windows()
-        self._preparing = Lock()
-        """One at a time: the interpreter lets no more run anyway, and those that wait here cost nothing meanwhile."""
-        self._joining: Joining[_Batch, list[Fresh]] = Joining(self._store, _MOST_BATCHES)
+        self._joining: Joining[_Batch, _Outcome | ValueError] = Joining(self._take, _MOST_BATCHES)
 
     def accept(
         self, host: HostName, layouts: Sequence[Layout], reports: Sequence[Report], received_at: datetime
@@ -78,45 +93,53 @@ class StoredReports:
         unread = [item for item in layouts if not self._layouts.is_stored(host, item.id, received_at)]
         read = {item.id: read_layout(host, item) for item in unread}
         lengths = self._layouts.lengths(host, read, {item.layout for item in reports}, received_at)
-        with self._preparing:
-            fresh, wanting = admit(reports, lengths, frozenset(), received_at)
-            rows = [_row(host, row, received_at) for row in fresh]
-        batch = _Batch(host, self._layouts.unstored(host, read), fresh, rows, received_at)
-        stored = self._submit(batch) if fresh or batch.layouts else []
-        _tell(host, stored)
-        known = {(row.report.boot_id, row.report.sequence) for row in fresh}
-        acknowledged = [place for place in map(_place, reports) if place in known]
-        return Accepted(ranges(acknowledged), tuple(wanting), len(stored), len(acknowledged) - len(stored))
-
-    def _submit(self, batch: _Batch) -> list[Fresh]:
-        self._partitions.ensure("report", (row.at for row in batch.fresh), batch.received_at)
+        batch = _Batch(host, self._layouts.unstored(host, read), lengths, reports, received_at)
         try:
-            return self._joining.submit(batch)
+            outcome = self._joining.submit(batch)
         except Transient:
             self._partitions.forget()  # a part may have been dropped under our feet: look again next time
             self._windows.forget()
             raise
+        if isinstance(outcome, ValueError):
+            raise outcome
+        _tell(host, outcome.stored)
+        known = {_place(row.report) for row in outcome.work.fresh}
+        acknowledged = [place for place in map(_place, reports) if place in known]
+        stored = len(outcome.stored)
+        return Accepted(ranges(known), tuple(outcome.work.wanting), stored, len(acknowledged) - stored)
 
-    def _store(self, batches: Sequence[_Batch]) -> list[list[Fresh]]:
-        """Write the batches in one transaction; answers what of each was not there before."""
+    def _take(self, batches: Sequence[_Batch]) -> list[_Outcome | ValueError]:
+        """Prepare batches one after the other, which no thread of theirs could do sooner, and store them."""
+        work = [_admitted(batch) for batch in batches]
+        writing = [one for one in work if isinstance(one, _Work) and (one.fresh or one.batch.layouts)]
+        stored = iter(self._store(writing) if writing else ())
+        written = {id(one) for one in writing}
+        return [
+            one if isinstance(one, ValueError) else _Outcome(one, next(stored) if id(one) in written else ())
+            for one in work
+        ]
+
+    def _store(self, work: Sequence[_Work]) -> list[list[Fresh]]:
+        """Write in one transaction; answers what of each batch was not there before."""
+        received = [one.batch.received_at for one in work]
+        self._partitions.ensure("report", (row.at for one in work for row in one.fresh), min(received))
         with self._database.begin() as connection:
-            lock_hosts(connection, {batch.host for batch in batches})
-            taken = _stored(connection, batches)
-            news = [_news(batch, taken) for batch in batches]
-            for batch in batches:
-                self._layouts.write(connection, batch.host, batch.layouts, batch.received_at)
-            rows = [row for new in news for _, row in new]
+            taken = _stored(connection, work)
+            news = [_news(one, taken) for one in work]
+            for one in work:
+                self._layouts.write(connection, one.batch.host, one.batch.layouts, one.batch.received_at)
+            rows = [line for one, new in zip(work, news, strict=True) for line in _rows(one.batch, new)]
             binary.copy_in(connection, "report", _COLUMNS, rows)
-            moments = [(batch.host, row.at) for batch, new in zip(batches, news, strict=True) for row, _ in new]
+            moments = [(one.batch.host, row.at) for one, new in zip(work, news, strict=True) for row in new]
             mark(connection, {(host, bucket) for host, at in moments for bucket in touched(at)})
-            latest = max(batch.received_at for batch in batches)
-            noted = self._windows.note(connection, {(host, window_of(at)) for host, at in moments}, latest)
+            windows = {(host, window_of(at)) for host, at in moments}
+            noted = self._windows.note(connection, windows, max(received))
         self._windows.remember(noted)
-        for batch in batches:
-            if batch.layouts:
-                lengths = {name: len(keys) for name, keys in batch.layouts.items()}
-                self._layouts.remember(batch.host, lengths, batch.received_at)
-        return [[row for row, _ in new] for new in news]
+        for one in work:
+            if one.batch.layouts:
+                lengths = {name: len(keys) for name, keys in one.batch.layouts.items()}
+                self._layouts.remember(one.batch.host, lengths, one.batch.received_at)
+        return news
 
     def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, Keys]:
         """The series of these layouts, by id; one that is not stored is left out."""
@@ -174,42 +197,56 @@ def _place(item: Report) -> Place:
     return item.boot_id, item.sequence
 
 
-def _row(host: HostName, row: Fresh, received_at: datetime) -> bytes:
-    report_ = row.report
-    return b"".join(
-        (
-            binary.text(host),
-            binary.text(report_.boot_id),
-            binary.big(report_.sequence),
-            binary.moment(row.at),
-            binary.moment(received_at),
-            binary.flag(row.stamped),
-            binary.text(report_.layout),
-            binary.blob(pack(row.vector)),
+def _admitted(batch: _Batch) -> _Work | ValueError:
+    try:
+        return _Work(batch, *admit(batch.reports, batch.lengths, frozenset(), batch.received_at))
+    except ValueError as error:
+        return error
+
+
+def _rows(batch: _Batch, fresh: Iterable[Fresh]) -> Iterator[bytes]:
+    """As `_COLUMNS` says."""
+    host, received = binary.text(batch.host), binary.moment(batch.received_at)
+    for row in fresh:
+        told = row.report
+        yield b"".join(
+            (
+                host,
+                binary.text(told.boot_id),
+                binary.text(told.layout),
+                binary.big(told.sequence),
+                binary.moment(row.at),
+                received,
+                binary.flag(row.stamped),
+                binary.blob(pack(row.vector)),
+            )
         )
-    )
 
 
-def _stored(connection: Connection, batches: Sequence[_Batch]) -> set[tuple[HostName, str, int]]:
-    """Which reports of the batches are there already, whatever moment they were stored under."""
-    places = [(batch.host, *_place(row.report)) for batch in batches for row in batch.fresh]
-    if not places:
-        return set()
-    hosts, boots, sequences = zip(*places, strict=True)
-    with binary.cursor(connection) as cursor:
-        cursor.execute(_NO_SCAN)
-        cursor.execute(_STORED, [text_array(hosts), text_array(boots), number_array(sequences)])
-        return {(HostName(host), boot, sequence) for host, boot, sequence in cursor.fetchall()}
+def _stored(connection: Connection, work: Sequence[_Work]) -> set[tuple[HostName, str, int]]:
+    """Which reports are there already, whatever moment they were stored under; locks the hosts before it looks."""
+    places = [(one.batch.host, *_place(row.report)) for one in work for row in one.fresh]
+    hosts, boots, sequences = zip(*places, strict=True) if places else ((), (), ())
+    values = {
+        "locked": text_array(sorted({one.batch.host for one in work})),
+        "hosts": text_array(hosts),
+        "boots": text_array(boots),
+        "sequences": number_array(sequences),
+    }
+    return {
+        (HostName(host), boot, sequence)
+        for host, boot, sequence in binary.last_of(connection, (HOSTS_LOCKED, _NO_SCAN, _STORED), values)
+    }
 
 
-def _news(batch: _Batch, taken: set[tuple[HostName, str, int]]) -> list[tuple[Fresh, bytes]]:
+def _news(work: _Work, taken: set[tuple[HostName, str, int]]) -> list[Fresh]:
     """What of the batch is not taken yet; takes it."""
     found = []
-    for fresh, row in zip(batch.fresh, batch.rows, strict=True):
-        place = (batch.host, *_place(fresh.report))
+    for fresh in work.fresh:
+        place = (work.batch.host, *_place(fresh.report))
         if place not in taken:
             taken.add(place)
-            found.append((fresh, row))
+            found.append(fresh)
     return found
 
 
