@@ -56,11 +56,9 @@ def simulate(
 
     try:
         policies = load_policies(config)
+        given = {} if initial is None else {"initial": initial}
         world = of_trace(read(trace), span_of(days), prefix_cache=prefix_cache)
-        world = replace(
-            world, start_seconds=start_seconds, fluid=fluid, initial=world.initial if initial is None else initial
-        )
-        world = with_pools(world, policies)
+        world = with_pools(replace(world, start_seconds=start_seconds, fluid=fluid, **given), policies)
         planners = [maker(name, policies) for name in policy or [OURS]]
         worlds = [(name, faulty(world, name)) for name in faults or ["none"]]
     except ValueError as error:
