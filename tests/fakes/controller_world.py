@@ -21,6 +21,7 @@ from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.head import Head
 from tidegate.controller.intake import Intake
+from tidegate.controller.learned_prices import LearnedPrices
 from tidegate.controller.observer import Observer
 from tidegate.controller.recent_past import RecentPast
 from tidegate.controller.roster import Roster
@@ -222,6 +223,8 @@ class World:
             self.store.commands,
         )
         self.actor = Actor(self.store.replicas, self.wishes.changed)
+        telemetry = Telemetry(self.store.usage, self.store.replicas, self.store.histories)
+        self.costs = Costs(CostLedger(self.clock, self.current, telemetry, self.store.bills, self.store.costs))
         self.tick = Tick(
             self.current,
             self.observer,
@@ -230,9 +233,8 @@ class World:
             self.store.decisions,
             self.actor,
             self.state,
+            LearnedPrices(self.costs.ledger.lessons),
         )
-        telemetry = Telemetry(self.store.usage, self.store.replicas, self.store.histories)
-        self.costs = Costs(CostLedger(self.clock, self.current, telemetry, self.store.bills, self.store.costs))
         self.api = Api(
             self.clock,
             self.current,

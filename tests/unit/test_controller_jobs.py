@@ -91,6 +91,7 @@ def jobs(
         world.state,
         store.usage,
         world.costs,
+        world.tick.prices,
         store.alerts,
         store.decisions,
         delivery,

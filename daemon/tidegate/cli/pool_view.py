@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidegate.link.messages import SignalShape
-    from tidegate.link.pool_messages import CommandShape, ExplanationShape, LearnedShape
+    from tidegate.link.pool_messages import CommandShape, ExplanationShape, FlavourPriceShape, LearnedShape
 
 _MOST_SIGNALS = 60
 
@@ -47,6 +47,7 @@ def explanation(found: ExplanationShape) -> Iterator[str]:
         yield f"  decided    {decision.at:%Y-%m-%d %H:%M:%S} UTC"
     yield from (f"  command    {_command(command)}" for command in found.commands)
     yield from _learned(found.learned)
+    yield from (f"  price      {_price(price)}" for price in found.prices)
     yield from _signals(decision.signals if decision else [])
 
 
@@ -77,6 +78,21 @@ def _learned(learned: LearnedShape) -> Iterator[str]:
     for order in learned.pending:
         times = f"since {order.at:%H:%M:%S} UTC, given up at {order.until:%H:%M:%S} UTC"
         yield f"  pending    {order.kind} {order.replica} {times}"
+
+
+def _price(price: FlavourPriceShape) -> str:
+    """One flavour's price and where it comes from."""
+    if price.per_gpu_hour is None:
+        return f"{price.flavour}: not known, set price_per_gpu_hour"
+    text = f"{price.flavour}: {price.per_gpu_hour.normalize():f} {price.currency} per GPU hour, "
+    if price.last is None:
+        return text + "as configured"
+    text += f"learned from bills to {price.last} (days: {price.days})"
+    if price.configured is not None:
+        text += f" (configured {price.configured:f})"
+    if price.bounded and price.billed is not None:
+        text += f"; bills say {price.billed.normalize():f}, kept within a fifth and five times the configured price"
+    return text
 
 
 def _signals(signals: Sequence[SignalShape]) -> Iterator[str]:

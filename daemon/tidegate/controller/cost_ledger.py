@@ -17,8 +17,9 @@ import structlog
 from tidegate.controller.cost_activity import Telemetry
 from tidegate.controller.cost_ports import BilledCharges, CostDays
 from tidegate.controller.running_config import RunningConfig
-from tidegate.cost.calibration import WINDOW, Calibration, calibrate, priced
+from tidegate.cost.calibration import WINDOW, Calibration, calibrate, listed, priced
 from tidegate.cost.day_status import DayFacts, day_status, touches
+from tidegate.cost.effective_price import Lessons
 from tidegate.cost.estimate import HostPrice
 from tidegate.cost.reconcile import billed_hosts, held_seconds, observed, reconcile
 from tidegate.model.activity import Activity
@@ -88,6 +89,10 @@ class CostLedger:
         newest = self.days.newest()
         return calibrate(self.days.reconciled(newest - _LEARNED_IN) if newest else ())
 
+    def lessons(self) -> Lessons:
+        """What bills and price files have taught, for the prices that decisions go by."""
+        return Lessons(self.calibration(), Prices(self.bills.prices()))
+
     def prices(self, activity: Activity) -> dict[str, HostPrice]:
         """The price of a GPU hour on hosts that bills have spoken of, after what was learned."""
         learned = self.calibration()
@@ -96,7 +101,7 @@ class CostLedger:
             key = learned.hosts.get(holding.host)
             if key is None or holding.host in found:
                 continue
-            price = _file_price(prices, key, activity.since)
+            price = listed(prices, key, activity.since)
             if price is None and holding.price_per_gpu_hour is not None:
                 price = HostPrice(holding.price_per_gpu_hour, holding.currency, "price")
             if price is not None:
@@ -170,15 +175,6 @@ def _stands_in(version: SnapshotVersion, versions: Sequence[SnapshotVersion]) ->
         and version.key.start < other.key.end
         for other in versions
     )
-
-
-def _file_price(prices: Prices, key: tuple[str, str, str, str, str], at: datetime) -> HostPrice | None:
-    """A GPU hour's price from the price file, where it says how many GPUs an hour of the SKU is."""
-    provider, sku, region, _, _ = key
-    price = prices.find(provider, sku, region, at)
-    if price is None or not price.gpus or not price.unit.casefold().startswith("hour"):
-        return None
-    return HostPrice(price.amount / price.gpus, price.currency, "price")
 
 
 def _digest(value: object) -> str:

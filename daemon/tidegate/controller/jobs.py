@@ -14,6 +14,7 @@ from tidegate.controller.boards import RECORD_EVERY, Boards
 from tidegate.controller.costs import Costs, trailing_hour
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.leader import Leader
+from tidegate.controller.learned_prices import LearnedPrices
 from tidegate.controller.ports import Alerts, Compaction, Decisions, Retention, Usage
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
@@ -41,6 +42,7 @@ class Jobs:
     state: State
     usage: Usage
     costs: Costs
+    prices: LearnedPrices
     alerts: Alerts
     decisions: Decisions
     delivery: Delivery
@@ -91,6 +93,7 @@ class Jobs:
     def reconcile_costs(self) -> None:
         """Share out bills that are new, and days whose telemetry has changed since."""
         self.costs.ledger.reconcile()
+        self.prices.refresh()
         self.state.billed = self.costs.last_billed(self.current.settings.fleet)
 
     def evaluate_alerts(self) -> None:

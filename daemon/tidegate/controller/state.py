@@ -23,6 +23,7 @@ from tidegate.model.fleet import PoolName
 from tidegate.model.leadership import Leadership, Part
 from tidegate.model.overview import CostsOverview, HostOverview, JobOverview, Learned, Overview, PoolOverview
 from tidegate.model.policy import FleetPolicy, ServicePolicy
+from tidegate.model.price import FlavourPrice
 from tidegate.model.reading import HostName, Missing
 from tidegate.model.records import DecisionRecord, Outcome
 from tidegate.model.scrape import SourceState
@@ -44,6 +45,8 @@ class State:
         """Cost per million tokens of each pool over the trailing hour; replaced by a job."""
         self.cost: CostsOverview | None = None
         self.billed: CostsOverview | None = None
+        self.prices: Sequence[FlavourPrice] = ()
+        """The prices that the last tick decided by."""
         self.seen: tuple[datetime | None, Mapping[HostName, HostView]] = (None, {})
         """When the last tick looked, and what it saw of each host."""
         self.alerts: Sequence[AlertState] = ()
@@ -106,7 +109,12 @@ class State:
             at=now,
             unrecorded="",
             pools=tuple(
-                _pool(policy, report, decisions, lessons) for report in reports if report.figures.pool in policy.pools
+                replace(
+                    _pool(policy, report, decisions, lessons),
+                    prices=tuple(price for price in self.prices if price.pool == report.figures.pool),
+                )
+                for report in reports
+                if report.figures.pool in policy.pools
             ),
             commands=tuple(command for command in sources.commands if command.stands(now)),
             replicas=gathered.records,

@@ -11,6 +11,7 @@ from tidegate.controller.figures import pool_reports
 from tidegate.controller.gather import gather
 from tidegate.controller.governed import governed
 from tidegate.controller.hostview import Freshness
+from tidegate.controller.learned_prices import LearnedPrices
 from tidegate.controller.observer import Observer
 from tidegate.controller.ports import Decisions, Replicas
 from tidegate.controller.running_config import RunningConfig
@@ -35,6 +36,7 @@ class Tick:
     decisions: Decisions
     actor: Actor
     state: State
+    prices: LearnedPrices
 
     def __call__(self, now: datetime) -> None:
         """Run the steps for `now`; raises Transient when the store is away, having looked as far as memory goes."""
@@ -62,6 +64,7 @@ class Tick:
         policy = governed(settings.fleet, sources.commands, now)
         gathered = gather(sources, policy, freshness, now)
         self.replicas.observe(gathered.changed)
+        policy, self.state.prices = self.prices.govern(policy, now)
         plan = self.plan(gathered.fleet, policy, self.observer.memory(), now)
         ids = self.decisions.record(plan)
         outcomes = self.actor.act(plan.actions, ids, policy, now)

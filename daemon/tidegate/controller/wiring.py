@@ -25,6 +25,7 @@ from tidegate.controller.head import Head
 from tidegate.controller.intake import Intake
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.leader import Leader
+from tidegate.controller.learned_prices import LearnedPrices
 from tidegate.controller.observer import Observer
 from tidegate.controller.queries import Queries
 from tidegate.controller.readiness import TICK, longest_silence, readiness
@@ -154,11 +155,12 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     ensure_operator_token(settings.controller.state_dir, store.users, clock.now())
     leader.stand()
     parts = _parts(current, store, leader, clock)
-    state, source, loop = parts.state, parts.source, parts.loop
+    state, loop = parts.state, parts.loop
     intake, observer = _observing(parts)
     actor = Actor(store.replicas, parts.wishes.changed)
-    tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state)
     costs = _costs(parts)
+    prices = LearnedPrices(costs.ledger.lessons)
+    tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state, prices)
     longest = longest_silence(settings.controller.tick, clock)
 
     def ready() -> tuple[bool, str]:
@@ -172,7 +174,7 @@ def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     listen, bills = settings.controller.listen, bill_side(store.bills, current, clock)
     app = build_app(_api(parts, intake, costs, ready), ControllerPages(clock, ready), parts.bell, bills.door)
     server = HttpServer(app, listen.host, listen.port, "controller")
-    jobs = replace(_jobs(store, source, current, state, costs, clock), bills=bills.watch)
+    jobs = replace(_jobs(parts, costs, prices), bills=bills.watch)
     wishes, roster, bell = parts.wishes, parts.roster, parts.bell
     return Controller(
         clock, current, state, leader, wishes, roster, tick, note_jobs, jobs, loop, server, end_polls=bell.close
@@ -190,7 +192,8 @@ def _costs(parts: _Parts) -> Costs:
     return Costs(ledger, read_traffic)
 
 
-def _jobs(store: Store, source: MetricSource, current: RunningConfig, state: State, costs: Costs, clock: Clock) -> Jobs:
+def _jobs(parts: _Parts, costs: Costs, prices: LearnedPrices) -> Jobs:
+    store, source, current, state = parts.store, parts.source, parts.current, parts.state
     listen = current.settings.controller.listen
     webhook = Webhook(
         lambda: {channel.name: channel for channel in current.settings.channels},
@@ -198,11 +201,12 @@ def _jobs(store: Store, source: MetricSource, current: RunningConfig, state: Sta
     )
     delivery = Delivery(store.alerts, webhook, state.counts)
     return Jobs(
-        clock,
+        parts.clock,
         current,
         state,
         source.usage,
         costs,
+        prices,
         store.alerts,
         store.decisions,
         delivery,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal, localcontext
 
 from tidegate.cost.atoms import EXACT
 from tidegate.cost.estimate import HostPrice
 from tidegate.model.allocation import Kappa, Reconciled
+from tidegate.model.price import Prices
 
 KappaKey = tuple[str, str, str, str, str]
 """Provider, SKU, region, pricing category, currency."""
@@ -71,6 +72,15 @@ def priced(host: str, price: HostPrice, calibration: Calibration) -> HostPrice:
     if kappa is None or key is None or key[-1] != price.currency:
         return price
     return HostPrice(EXACT.multiply(price.per_gpu_hour, kappa.factor), price.currency, "price x kappa")
+
+
+def listed(prices: Prices, key: KappaKey, at: datetime) -> HostPrice | None:
+    """A GPU hour's price from the price file, where it says how many GPUs an hour of the SKU is."""
+    provider, sku, region, _, _ = key
+    price = prices.find(provider, sku, region, at)
+    if price is None or not price.gpus or not price.unit.casefold().startswith("hour"):
+        return None
+    return HostPrice(price.amount / price.gpus, price.currency, "price")
 
 
 def age(kappa: Kappa, today: date) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from tidegate.expose.amounts import ago, clock_text, span_text
 from tidegate.expose.words import Words
 from tidegate.model.command import Command, CommandKind
 from tidegate.model.overview import Learned, Overview, PoolOverview
+from tidegate.model.price import FlavourPrice, PriceSource
 
 
 def explain_rows(pool: PoolOverview, overview: Overview, now: datetime, words: Words) -> list[tuple[str, str]]:
@@ -18,6 +20,7 @@ def explain_rows(pool: PoolOverview, overview: Overview, now: datetime, words: W
         (words("sized_by"), words(f"policy.{pool.sized_by.value}")),
         *((words("command"), _command(command, now, words)) for command in concerned),
         *_learned(pool.learned, now, words),
+        *((words("price_of"), _price(price, words)) for price in pool.prices),
     ]
 
 
@@ -49,6 +52,24 @@ def _learned(learned: Learned, now: datetime, words: Words) -> Iterator[tuple[st
         yield words("back_off"), words("back_off_of", flavour=flavour, kind=kind, n=one.failures, end=end, why=one.why)
     for order in learned.pending:
         yield words("pending"), f"{order.kind} {order.replica} ({clock_text(order.at)})"
+
+
+def _price(price: FlavourPrice, words: Words) -> str:
+    if price.per_gpu_hour is None:
+        return words("price_unknown", flavour=price.flavour)
+    amount = f"{_plain(price.per_gpu_hour)} {price.currency}"
+    if price.source is not PriceSource.BILLS:
+        return words("price_configured", flavour=price.flavour, amount=amount)
+    text = words("price_billed", flavour=price.flavour, amount=amount, n=price.days, last=str(price.last))
+    if price.configured is not None:
+        text += words("price_was", amount=_plain(price.configured))
+    if price.bounded and price.billed is not None:
+        text += words("price_bounded", amount=_plain(price.billed))
+    return text
+
+
+def _plain(amount: Decimal) -> str:
+    return f"{amount.normalize():f}"
 
 
 def _span(seconds: float, words: Words) -> str:

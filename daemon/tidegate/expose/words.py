@@ -74,6 +74,15 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "not_seen": ("no start seen yet", "尚未见过启动"),
     "capacity": ("capacity", "容量"),
     "capacity_of_one": ("{n} requests/s and replica", "每副本每秒 {n} 个请求"),
+    "price_of": ("price of a GPU hour", "每 GPU 小时价格"),
+    "price_unknown": ("{flavour}: not known", "{flavour}：未知"),
+    "price_configured": ("{flavour}: {amount}, as configured", "{flavour}：{amount}，按配置"),
+    "price_billed": (
+        "{flavour}: {amount}, by bills to {last} (days: {n})",
+        "{flavour}：{amount}，据至 {last} 的账单（{n} 天）",
+    ),
+    "price_was": (" (configured: {amount})", "（配置价 {amount}）"),
+    "price_bounded": ("; bills say {amount}: kept in 0.2..5 x configured", "；账单价 {amount}，限配置价 0.2..5 倍"),
     "back_off": ("left alone", "暂不使用"),
     "back_off_of": (
         "{flavour} ({kind}, {n} in a row), tried again {end}: {why}",

@@ -20,6 +20,7 @@ def explanation(found: PoolOverview, overview: Overview, now: datetime) -> m.Exp
         tick_at=overview.at,
         commands=[command(one, now) for one in concerned if one.stands(now)],
         learned=_learned(found.learned),
+        prices=[m.FlavourPriceShape.model_validate(price, from_attributes=True) for price in found.prices],
     )
 
 

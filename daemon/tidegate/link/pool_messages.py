@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +12,7 @@ from tidegate.link.messages import FiguresShape, PoolShape, Shape
 from tidegate.model.command import CommandKind
 from tidegate.model.fleet import FailureClass
 from tidegate.model.policy import Mode, PolicyName
+from tidegate.model.price import PriceSource
 
 LONGEST_SECONDS = 366 * 86_400
 MOST_REPLICAS = 10_000
@@ -123,6 +125,22 @@ class LearnedShape(Shape):
     pending: list[PendingShape]
 
 
+class FlavourPriceShape(Shape):
+    """What decisions take a GPU hour of a flavour to cost; amounts are strings, null is not known."""
+
+    flavour: str
+    currency: str
+    per_gpu_hour: Decimal | None
+    configured: Decimal | None
+    source: PriceSource
+    billed: Decimal | None
+    """What bills say; decisions go by no less than a fifth and no more than five times the configured price."""
+    bounded: bool
+    days: int
+    """With a bill, that it rests on."""
+    last: date | None
+
+
 class ExplanationShape(Shape):
     """Why a pool has the size that it has."""
 
@@ -133,3 +151,4 @@ class ExplanationShape(Shape):
     commands: list[CommandShape]
     """Operators' commands in force that concern it."""
     learned: LearnedShape
+    prices: list[FlavourPriceShape]

@@ -15,6 +15,7 @@ from tidegate.model.leadership import Leadership
 from tidegate.model.memory import BackOff, Pending
 from tidegate.model.money import CostState
 from tidegate.model.policy import Mode, PolicyName, PoolPolicy
+from tidegate.model.price import FlavourPrice
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures, ReplicaRecord
 from tidegate.model.scrape import SourceState
@@ -47,6 +48,8 @@ class PoolOverview:
     decision: Decision | None = None
     sized_by: PolicyName = PolicyName.SLO
     learned: Learned = field(default_factory=Learned)
+    prices: tuple[FlavourPrice, ...] = ()
+    """What decisions take a GPU hour of each flavour to cost."""
 
 
 @dataclass(frozen=True, slots=True)

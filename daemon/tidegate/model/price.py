@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,36 @@ class Price:
     since: datetime | None = None
     until: datetime | None = None
     """Half-open; None: without end."""
+
+
+class PriceSource(StrEnum):
+    """Where the price comes from that decisions go by."""
+
+    CONFIGURED = "configured"
+    BILLS = "bills"
+    """Learned from what bills came to."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FlavourPrice:
+    """The price of a GPU hour of one flavour of a pool that decisions go by."""
+
+    pool: str
+    flavour: str
+    currency: str
+    per_gpu_hour: Decimal | None
+    """None: nobody said one."""
+    configured: Decimal | None
+    source: PriceSource
+    billed: Decimal | None = None
+    """What bills say, before it is kept within bounds of the configured price."""
+    bounded: bool = False
+    """Bills say more or less than decisions may go by."""
+    days: int = 0
+    """Days with a bill that it rests on."""
+    last: date | None = None
+    """The newest of them."""
 
 
 class Prices:
