@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import billed
 import overview
 
 BOARDS = Path(__file__).resolve().parent / "boards"
@@ -13,7 +14,7 @@ BOARDS = Path(__file__).resolve().parent / "boards"
 
 def rendered() -> dict[Path, str]:
     """Every board file and its text."""
-    boards = {"fleet-overview.json": overview.board()}
+    boards = {"billed-cost.json": billed.board(), "fleet-overview.json": overview.board()}
     return {BOARDS / name: json.dumps(board, indent=2, ensure_ascii=False) + "\n" for name, board in boards.items()}
 
 

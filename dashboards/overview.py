@@ -76,7 +76,7 @@ TILES = (
         "stat",
         "Cost per million tokens (estimated)",
         "Price per GPU hour times GPU hours held, over tokens, trailing hour, dearest pool "
-        "(v_pool_history.cost_per_million_tokens). An estimate: no bill was read.",
+        "(v_pool_history.cost_per_million_tokens). An estimate: what bills say is on the board of billed cost.",
         _latest("cost", "max(cost_per_million_tokens)"),
         decimals=2,
         width=4,
@@ -176,23 +176,29 @@ def board() -> Json:
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "",
-        "templating": {"list": [_datasource_variable(), _pool_variable()]},
+        "templating": {"list": [datasource_variable(), pool_variable()]},
         "annotations": {"list": [_scale_events()]},
-        "links": [
-            {
-                "type": "dashboards",
-                "title": "Tidegate",
-                "tags": ["tidegate"],
-                "asDropdown": True,
-                "includeVars": True,
-                "keepTime": True,
-            }
-        ],
+        "links": links(),
         "panels": place([*TILES, *SERIES]),
     }
 
 
-def _datasource_variable() -> Json:
+def links() -> list[Json]:
+    """To the other boards, with the same time and pools."""
+    return [
+        {
+            "type": "dashboards",
+            "title": "Tidegate",
+            "tags": ["tidegate"],
+            "asDropdown": True,
+            "includeVars": True,
+            "keepTime": True,
+        }
+    ]
+
+
+def datasource_variable() -> Json:
+    """Which Postgres."""
     return {
         "name": "datasource",
         "label": "Data source",
@@ -203,7 +209,8 @@ def _datasource_variable() -> Json:
     }
 
 
-def _pool_variable() -> Json:
+def pool_variable() -> Json:
+    """Which pools; all by default."""
     return {
         "name": "pool",
         "label": "Pool",

@@ -104,12 +104,38 @@ def seeded(module_dsn: str) -> Iterator[psycopg.Connection[Any]]:
             "1000, 600, 200, 1000, 600, false FROM generate_series(0, 60) AS n",
             [now],
         )
+        seed_bill(connection)
         connection.execute("INSERT INTO usage_mark SELECT DISTINCT bucket FROM usage")
         connection.commit()
         Store(database).figures.roll_up(now)
         connection.autocommit = True
         yield connection
     database.close()
+
+
+def seed_bill(connection: psycopg.Connection[Any]) -> None:
+    """A day that a bill speaks of: two pools, idle, a tax and a credit, in two currencies; time alone has none."""
+    day = NOW.date()
+    connection.execute(
+        "INSERT INTO cost_day VALUES (%s, 'partial', '{1}', 0.9, 0.95, '{gpu-9}', '{a note}', 's', %s)", [day, NOW]
+    )
+    for kind, currency, pool, amount in (
+        ("busy", "USD", "base", 60),
+        ("busy", "USD", "burst", 20),
+        ("resident_idle", "EUR", "base", 5),
+        ("empty", "USD", "", 12),
+        ("tax", "USD", "", 8),
+        ("credit", "USD", "", -3),
+        ("busy", "", "base", None),
+    ):
+        connection.execute(
+            "INSERT INTO cost_line VALUES (%s, %s, false, %s, %s, 'acme', 'gpu-1', %s, 'chat', 'm', 'base', 'compute', "
+            "'usage', '', 'resource', '', '', %s, %s, 3600)",
+            [day, kind, currency, day.replace(day=1), pool, amount, amount],
+        )
+    connection.execute(
+        "INSERT INTO cost_tokens VALUES (%s, 'base', 'chat', 'm', 'base', 'mixed', 1500000, 0, 500000, false)", [day]
+    )
 
 
 def test_the_checked_in_boards_are_what_the_generator_writes() -> None:
@@ -140,8 +166,9 @@ def test_a_panel_s_query_answers_with_a_figure_in_its_unit_s_range(
     assert times == sorted(times)
     numbers = [float(row[-1]) for row in rows if row[-1] is not None]
     assert numbers
-    top = 1.0 if panel["fieldConfig"]["defaults"]["unit"] == "percentunit" else float("inf")
-    assert all(0 <= number <= top for number in numbers)
+    defaults = panel["fieldConfig"]["defaults"]
+    top = 1.0 if defaults["unit"] == "percentunit" else float("inf")
+    assert all(defaults.get("min", float("-inf")) <= number <= top for number in numbers)
 
 
 @pytest.mark.parametrize("pools", POOL_SHAPES, ids=str)
@@ -152,6 +179,25 @@ def test_a_panel_s_query_stays_valid_for_every_choice_of_pools(
     (target,) = panel["targets"]
 
     seeded.execute(expand(target["rawSql"], NOW - timedelta(hours=6), NOW, pools, timedelta(minutes=1)).encode())
+
+
+def test_billed_cost_is_by_currency_and_over_the_chosen_pools_tokens(seeded: psycopg.Connection[Any]) -> None:
+    board = dict(boards())["billed-cost"]
+    by_title = {panel["title"]: panel["targets"][0]["rawSql"] for panel in board["panels"]}
+
+    def values(title: str, pools: list[str]) -> dict[str, float | None]:
+        sql = expand(by_title[title], NOW - timedelta(days=30), NOW, pools, timedelta(hours=1))
+        return {row[1]: None if row[2] is None else float(row[2]) for row in seeded.execute(sql.encode()).fetchall()}
+
+    assert values("Cost in this time", []) == {"USD": 97, "EUR": 5}
+    assert values("Cost per million tokens", ["base"]) == {"USD": 30, "EUR": 2.5}
+    assert values("Cost per million tokens by pool", ["base", "burst"]) == {
+        "base USD": 30,
+        "base EUR": 2.5,
+        "burst USD": None,
+    }
+    assert values("GPU cost that worked", [])["USD"] == pytest.approx(80 / 92)
+    assert values("How much is known", []) == {"in a bill": 0.9, "observed": 0.95}
 
 
 def test_variables_and_annotations_are_answered_too(seeded: psycopg.Connection[Any]) -> None:
