@@ -56,9 +56,9 @@ def simulate(
 
     try:
         policies = load_policies(config)
-        given = {} if initial is None else {"initial": initial}
         world = of_trace(read(trace), span_of(days), prefix_cache=prefix_cache)
-        world = with_pools(replace(world, start_seconds=start_seconds, fluid=fluid, **given), policies)
+        first = world.initial if initial is None else initial
+        world = with_pools(replace(world, start_seconds=start_seconds, fluid=fluid, initial=first), policies)
         planners = [maker(name, policies) for name in policy or [OURS]]
         worlds = [(name, faulty(world, name)) for name in faults or ["none"]]
     except ValueError as error:
@@ -67,9 +67,13 @@ def simulate(
     if as_json:
         print(json.dumps([score.as_json() for score in scores], indent=2))
         return
+    _show(world.name, scores)
+
+
+def _show(name: str, scores: Sequence[Score]) -> None:
     from tidegate.cli.simulate_view import show
 
-    show(world.name, scores)
+    show(name, scores)
 
 
 def read(file: Path) -> Trace:
