@@ -23,7 +23,9 @@ def show(title: str, scores: Sequence[Score]) -> None:
     table = Table(title=title, box=SIMPLE, padding=(0, 1, 0, 0))
     for index, name in enumerate(HEADER):
         cells = [score.row()[index] for score in scores]
-        table.add_column(name, justify="left" if index < 2 else "right", min_width=max(map(len, [*cells, *name.split()])))
+        table.add_column(
+            name, justify="left" if index < 2 else "right", min_width=max(map(len, [*cells, *name.split()]))
+        )
     for score in scores:
         table.add_row(*score.row())
     console = Console()
