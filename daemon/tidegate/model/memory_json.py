@@ -75,7 +75,7 @@ def _reader(kind: Any) -> _Reader:
     if get_origin(kind) is not None:
         key, item = map(_reader, get_args(kind))
         return lambda data: {key(name): item(found) for name, found in data.items()}
-    return datetime.fromisoformat if kind is datetime else kind  # type: ignore[no-any-return]
+    return datetime.fromisoformat if kind is datetime else kind
 
 
 def _of_fields(kind: Any) -> _Reader:
