@@ -74,7 +74,7 @@ def measure(hosts: int, seconds: int) -> Run:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tg-load-")))
         folder.chmod(0o711)
-        database = stack.enter_context(Database(folder / "db"))
+        database = stack.enter_context(Database(folder / "db", core))
         made = prepare(folder, database.dsn, hosts, INTERVAL)
         with bare_server(core) as bare_port:
             bare = load(bare_port, made, 2, seconds // 2, polls=False)

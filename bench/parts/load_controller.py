@@ -45,13 +45,17 @@ threading.Event().wait()
 
 
 class Database:
-    """A Postgres of our own, off the controller's core."""
+    """A Postgres of our own, off the controller's core where there is another."""
 
-    def __init__(self, folder: Path) -> None:
-        self._server = EmbeddedPostgres(folder)
+    def __init__(self, folder: Path, core: int) -> None:
+        self._server, self._cores = EmbeddedPostgres(folder), os.sched_getaffinity(0) - {core}
 
     def __enter__(self) -> Database:
         self._server.start()
+        pid = self._server.status().pid
+        if self._cores and pid is not None:
+            for one in family(pid):  # those that it starts later inherit it
+                os.sched_setaffinity(one, self._cores)
         with_tables = open_database(self._server.dsn)
         migrate.upgrade(with_tables)
         with_tables.close()

@@ -19,9 +19,12 @@ from tidegate.model.memory import Memory
 from tidegate.model.policy import Flavour, FleetPolicy, Mode, PoolPolicy
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.records import PoolFigures, Pruned
+from tidegate.model.series import layout_id
 from tidegate.runtime.errors import Transient
 from tidegate.store import partitions
+from tidegate.store.admission import read_layout
 from tidegate.store.database import Database
+from tidegate.store.layouts import Layouts
 from tidegate.store.store import Store
 
 STEP = timedelta(seconds=15)
@@ -208,6 +211,22 @@ def test_a_layout_in_use_is_kept_and_an_unused_one_is_forgotten(pg: Store, now: 
     pg.retention.prune(now + DAY * 6, DAY, YEAR)
     assert [row["id"] for row in rows(pg.database, "SELECT id FROM layout")] == [used[0].id]
     assert len(list(pg.reports.readings(now, now + DAY * 9))) == 1
+
+
+def test_layouts_that_were_just_written_are_known_and_the_first_are_forgotten_first(
+    database: Database, now: datetime
+) -> None:
+    """A layout that is one too many costs one other, not the reading of all."""
+    keys = [read_layout(HOST, batch(reading(now, engine(now, name)))[0][0]) for name in ("a", "b", "c")]
+    ids = [layout_id(one) for one in keys]
+    layouts = Layouts(database, most=2 * max(map(len, keys)))
+    with database.begin() as connection:
+        for name, one in zip(ids, keys, strict=True):
+            layouts.write(connection, HOST, {name: one}, now)
+        pairs = [(HOST, name) for name in ids]
+        assert layouts.known(pairs) == dict(zip(pairs[1:], keys[1:], strict=True))
+        assert layouts.load(connection, pairs) == dict(zip(pairs, keys, strict=True))
+    assert pairs[0] in layouts.known(pairs)
 
 
 def test_history_is_forgotten_at_last_but_for_what_is_still_needed(pg: Store, now: datetime) -> None:

@@ -260,3 +260,13 @@ def test_a_histogram_with_a_gap_is_absent() -> None:
 
 
 _PARTS = (("_bucket", "0.1"), ("_bucket", "+Inf"), ("_sum", ""), ("_count", ""))
+
+
+def test_readings_of_one_layout_share_their_keys_and_bounds() -> None:
+    """Tens of thousands are in memory at a time, and the garbage collector looks at each object."""
+    names = [("ttft_bucket", "1.0"), ("ttft_bucket", "+Inf"), ("ttft_sum", ""), ("ttft_count", "")]
+    keys = [SeriesKey("engine", "a", name, "0", le) for name, le in names]
+    one, other = (unflatten(HostName("h"), _AT, keys, [1.0, 2.0, 0.5, 2.0]).engines[0].histograms for _ in range(2))
+    ((key, _),), ((same, _),) = one.items(), other.items()
+    assert key is same
+    assert one[key].bounds is other[key].bounds

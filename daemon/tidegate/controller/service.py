@@ -19,6 +19,7 @@ from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
 from tidegate.controller.wishes import Wishes
 from tidegate.runtime.clock import Clock, SystemClock
+from tidegate.runtime.collector import EVERYTHING_EVERY, collect_everything, spare_the_old
 from tidegate.runtime.errors import Transient
 from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import Loop
@@ -79,6 +80,7 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
 
     raise_file_limit()
     sys.setswitchinterval(_SWITCH_SECONDS)
+    spare_the_old()
     with ExitStack() as stack:
         steady = _in_real_time(controller)
         steady.start()
@@ -107,6 +109,7 @@ def _in_real_time(controller: Controller) -> Loop:
     steady.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
     steady.every("hosts", FLUSH_HOSTS_EVERY, controller.roster.flush)
     steady.every("wishes", WISHES_EVERY, controller.wishes.refresh)
+    steady.every("garbage", EVERYTHING_EVERY, collect_everything, first_after=EVERYTHING_EVERY)
     steady.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), only_if=leader.leads)
     return steady
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from tidegate.model.machine import Machine, MachineFigure
 from tidegate.model.reading import (
@@ -47,6 +48,8 @@ _COUNTERS = {counter.value: counter for counter in Counter}
 _BUCKETS = {f"{name.value}_bucket": name for name in Distribution}
 _MACHINE = {figure.value: figure for figure in MachineFigure}
 _GPU_FIGURES = {figure.value: figure for figure in GpuFigure}
+_SHARED = 4_096
+"""Words of one kind that are kept: a few hundred are in use, and a host may send any."""
 _XID_EVENTS, _XID_LAST = "xid_events", "xid_last_at"
 
 
@@ -213,9 +216,9 @@ def _engine(owner: str, at: datetime, cells: _Cells) -> EngineReading:
     counters: dict[tuple[Counter, Rank], float] = {}
     for (name, rank, _), value in cells.items():
         if name in _GAUGES:
-            gauges[_GAUGES[name], Rank(rank)] = value
+            gauges[_gauge(name, rank)] = value
         elif name in _COUNTERS and not isinstance(value, Missing):
-            counters[_COUNTERS[name], Rank(rank)] = value
+            counters[_counter(name, rank)] = value
     return EngineReading(
         engine=EngineName(owner),
         kind=None if kind is None else _KINDS[kind],
@@ -243,18 +246,44 @@ def _histograms(cells: _Cells) -> dict[tuple[Distribution, Rank], Histogram]:
     buckets: dict[tuple[Distribution, Rank], list[tuple[float, Number]]] = {}
     for (name, rank, le), value in cells.items():
         if name in _BUCKETS:
-            buckets.setdefault((_BUCKETS[name], Rank(rank)), []).append((_bound(le), value))
+            buckets.setdefault(_histogram(name, rank), []).append((_bound(le), value))
     result: dict[tuple[Distribution, Rank], Histogram] = {}
-    for (name, rank), pairs in buckets.items():
+    for key, pairs in buckets.items():
+        name, rank = key
         pairs.sort(key=lambda pair: pair[0])
         numbers = [count for _, count in pairs if not isinstance(count, Missing)]
         total = cells.get((f"{name.value}_sum", rank, ""), Missing(Gap.NOT_REPORTED))
         count = cells.get((f"{name.value}_count", rank, ""), Missing(Gap.NOT_REPORTED))
         if len(numbers) == len(pairs) and not isinstance(total, Missing) and not isinstance(count, Missing):
-            result[name, rank] = Histogram(tuple(bound for bound, _ in pairs), tuple(numbers), total, count)
+            result[key] = Histogram(_bounds(*[bound for bound, _ in pairs]), tuple(numbers), total, count)
     return result
 
 
+# Tens of thousands of readings are held at a time, all with the same few keys and bounds: one copy of each serves them
+# all, or the garbage collector has twice as much to look through, and everybody waits while it does.
+
+
+@lru_cache(_SHARED)
+def _gauge(name: str, rank: str) -> tuple[Gauge, Rank]:
+    return _GAUGES[name], Rank(rank)
+
+
+@lru_cache(_SHARED)
+def _counter(name: str, rank: str) -> tuple[Counter, Rank]:
+    return _COUNTERS[name], Rank(rank)
+
+
+@lru_cache(_SHARED)
+def _histogram(name: str, rank: str) -> tuple[Distribution, Rank]:
+    return _BUCKETS[name], Rank(rank)
+
+
+@lru_cache(_SHARED)
+def _bounds(*bounds: float) -> tuple[float, ...]:
+    return bounds
+
+
+@lru_cache(_SHARED)
 def _bound(le: str) -> float:
     bound = float(le)
     if math.isnan(bound):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
 
@@ -16,19 +16,22 @@ from tidegate.store.database import Database
 from tidegate.store.schema import layout
 from tidegate.store.upsert import upsert
 
-_MOST_SERIES = 2_000_000
-"""That are remembered: some 200 MB. Beyond it everything is read again when it is asked for."""
+_MOST_SERIES = 4_000_000
+"""That are remembered: some 400 MB, twice what 2,000 hosts have. Beyond it the first that came are forgotten."""
 _MOST_LENGTHS = 200_000
 _REFRESH = timedelta(hours=6)
 """How often a layout in use is noted as such, and looked for: a small part of the time that an unused one is kept."""
 
 
 class Layouts:
-    """Reads and writes layouts, and remembers those that it read: a layout never changes."""
+    """Reads and writes layouts, and remembers those that it saw: a layout never changes."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, most: int = _MOST_SERIES) -> None:
+        """`most`: so many series are remembered."""
+        self._database, self._most = database, most
         self._known: dict[tuple[str, str], Keys] = {}
+        self._size = 0
+        """Series in `_known`."""
         self._lengths: dict[tuple[str, str], tuple[int, datetime]] = {}
         self._lock = Lock()
 
@@ -63,6 +66,8 @@ class Layouts:
             for name, keys in read.items()
         ]
         connection.execute(upsert(layout, rows))
+        # Whether it is stored or not, its name is its content's: the report that it came with is read at once.
+        self._keep({(host, name): _interned(key.row() for key in keys) for name, keys in read.items()})
 
     def remember(self, host: HostName, lengths: Mapping[str, int], at: datetime) -> None:
         """These are stored, and were in use just now."""
@@ -88,16 +93,22 @@ class Layouts:
         pairs = set(wanted)
         known = self.known(pairs)
         found = _read(connection, pairs - known.keys())
-        if found:
-            with self._lock:
-                together = self._known | found
-                self._known = together if sum(map(len, together.values())) <= _MOST_SERIES else found
+        self._keep(found)
         return known | found
 
     def known(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Keys]:
         """Those of the layouts that are remembered."""
-        known = self._known  # replaced, never changed: other threads read it without a lock
-        return {pair: known[pair] for pair in wanted if pair in known}
+        found = {pair: self._known.get(pair) for pair in wanted}  # no lock: one look at a dictionary is whole
+        return {pair: keys for pair, keys in found.items() if keys is not None}
+
+    def _keep(self, found: Mapping[tuple[str, str], Keys]) -> None:
+        """Remember these; the cost does not grow with what is known: at a start two thousand come within seconds."""
+        with self._lock:
+            for pair, keys in found.items():
+                self._size += len(keys) - len(self._known.pop(pair, ()))
+                self._known[pair] = keys
+            while self._size > self._most:
+                self._size -= len(self._known.pop(next(iter(self._known))))
 
 
 def _read(connection: Connection, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Keys]:
@@ -106,8 +117,9 @@ def _read(connection: Connection, pairs: Collection[tuple[str, str]]) -> dict[tu
     query = select(layout.c.host, layout.c.id, layout.c.series).where(
         tuple_(layout.c.host, layout.c.id).in_(list(pairs))
     )
-    # Interned: thousands of keys are made of the same few words.
-    return {
-        (row.host, row.id): tuple(SeriesKey(*map(sys.intern, key)) for key in row.series)
-        for row in connection.execute(query)
-    }
+    return {(row.host, row.id): _interned(row.series) for row in connection.execute(query)}
+
+
+def _interned(rows: Iterable[Sequence[str]]) -> Keys:
+    """Thousands of keys are made of the same few words."""
+    return tuple(SeriesKey(*map(sys.intern, row)) for row in rows)
