@@ -50,6 +50,7 @@ def test_a_start_that_misses_its_deadline_is_undone_and_its_pool_left_alone() ->
             1,
             FailureClass.TIME_OUT,
             "base-2 still requested 60 s after it was requested",
+            world.now,
         )
     }
 

@@ -25,6 +25,7 @@ _PAUSES = {
     FailureClass.AUTHENTICATION: (300, 3600),
 }
 """The first pause and the longest one, in seconds."""
+_LONG = timedelta(seconds=120)
 _DOUBLINGS = 12  # beyond every longest pause
 
 
@@ -64,16 +65,29 @@ def _longer(before: BackOff | None, lost: Sequence[Replica], now: datetime) -> B
     worst = max(lost, key=lambda replica: (_PAUSES[failure_class(replica)], replica.id))
     kind, last = failure_class(worst), lost[-1]
     failures = 1 if before is None else max(1, before.failures) + (before.until <= now)
-    return BackOff(now + pause_after(failures, kind), failures, kind, f"{last.id} {why_lost(last, now)}")
+    why = f"{last.id} {why_lost(last, now)}"
+    return BackOff(now + pause_after(failures, kind), failures, kind, why, now)
 
 
 def _mended(name: str, held: BackOff, supply: Supply) -> bool:
     """True once a replica that was requested after the pause is ready."""
     return any(
-        replica.managed and replica.requested_at >= held.until and flavour_name(supply.pool, replica) == name
+        replica.managed
+        and max(replica.requested_at, replica.since) >= (held.at or held.until)
+        and flavour_name(supply.pool, replica) == name
         for replica in supply.ready
     )
 
 
+def on_trial(memory: PoolMemory, supply: Supply, flavour: str, now: datetime) -> int | None:
+    """How many starts a flavour may try after a long pause: one at a time until one is ready; None: any number."""
+    held = memory.back_offs.get(flavour)
+    if held is None or held.until > now or pause_after(held.failures, held.kind) < _LONG:
+        return None
+    tried = [one for one in supply.starting if one.managed and flavour_name(supply.pool, one) == flavour]
+    return 0 if any(one.requested_at >= held.until for one in tried) else 1
+
+
 def _not_ahead(held: BackOff, now: datetime) -> BackOff:
-    return replace(held, until=min(held.until, now + pause_after(held.failures, held.kind)))
+    at = None if held.at is None else min(held.at, now)
+    return replace(held, until=min(held.until, now + pause_after(held.failures, held.kind)), at=at)

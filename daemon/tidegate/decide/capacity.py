@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tidegate.decide.flow import Sample
 from tidegate.decide.misses import MOST_CROWDED, NOTHING, STEP, STEPS, has_time_to_wait
-from tidegate.decide.yardstick import conversion, fitted, speeds_of, tpot_of, with_speeds, yardstick
+from tidegate.decide.yardstick import conversion, fitted, guessed, speeds_of, tpot_of, with_speeds, yardstick
 from tidegate.model.memory import Capacity
 from tidegate.model.policy import SloPolicy
 
@@ -36,6 +36,8 @@ def learned(
     """
     teachers = [sample for sample in samples if sample.warm and (sample.ttft or sample.tpot)]
     speeds = speeds_of(teachers, slo, prefill=prefill)
+    crowd = sum(sample.running for sample in samples) / max(1, len(samples))
+    capacity = replace(capacity, crowd=max(crowd, capacity.crowd * math.exp(-seconds / _FADE_S)))
     capacity = _in_unit(
         replace(capacity, sums=with_speeds(capacity.sums, speeds, slo, math.exp(-seconds / _FADE_S))), slo
     )
@@ -85,7 +87,8 @@ def _in_unit(capacity: Capacity, slo: SloPolicy) -> Capacity:
     """Take the fit as the unit when it has moved; what was measured in the old one is converted."""
     now, n, p, a = fitted(capacity, slo), *(capacity.sums[:3] or (0.0,) * 3)
     if now is None or n < _ENOUGH:
-        return capacity
+        guess = None if capacity.unit else guessed(capacity, slo)
+        return replace(capacity, unit=(guess.prompt, guess.answer)) if guess else capacity
     unit = (now.prompt, now.answer)
     if not capacity.unit:
         return replace(capacity, unit=unit)
@@ -108,7 +111,8 @@ def _with_misses(capacity: Capacity, loads: Sequence[tuple[float, Sample]], slo:
     short = has_time_to_wait(capacity, slo)
     for load, sample in loads:
         wait, late = queued(sample) * each, _late(sample, slo)
-        first = max(_clamped(wait / slo.ttft_s - 0.5) * 2.0, late if short or wait > 0.5 * slo.ttft_s else 0.0)
+        queues = 1.0 if short else min(1.0, wait / (0.5 * slo.ttft_s))
+        first = max(_clamped(wait / slo.ttft_s - 0.5) * 2.0, queues * late)
         place = min(STEPS - 1, int(load / STEP))
         found[place][0] += 1.0
         found[place][1] += max(first, _slow(sample, slo))

@@ -15,6 +15,7 @@ from tidegate.model.decision import Limit
 from tidegate.model.fleet import PoolKind, PoolName, Replica, Slot
 
 _NOBODY: frozenset[str] = frozenset()
+_SUNK = 0.35
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,10 @@ class Means:
     alone: Mapping[PoolName, frozenset[str]] = field(default_factory=dict)
     """By pool, the flavours that are left alone after failures."""
     pauses: Pauses = NO_PAUSES
+    starts: Mapping[PoolName, float | None] = field(default_factory=dict)
+    """By pool, the seconds that a start usually takes."""
+    trials: Mapping[tuple[PoolName, str], int] = field(default_factory=dict)
+    """By pool and flavour, how many starts may be tried after failures, where that is limited."""
 
 
 @dataclass(slots=True)
@@ -76,6 +81,14 @@ class Draft:
         """A burst pool that could have grown."""
         return self.supply.pool.kind is PoolKind.BURST and self.room > 0 and not self.resumed
 
+    @property
+    def seen_through(self) -> int:
+        """Starts that are nearly there and stay; no ready replica goes in their place."""
+        found = sum(replica.managed and self._soon_ready(replica) for replica in self.supply.starting)
+        if found:
+            self.limits.append(Limit.HOLD)
+        return found
+
     def cut(self) -> None:
         """Remove what is above max, whatever it still carries: bounds hold."""
         self._remove(self.have - self.supply.pool.max, forced=True)
@@ -104,7 +117,7 @@ class Draft:
         return len(chosen)
 
     def _may_go(self, replica: Replica) -> bool:
-        if held(replica, self.supply.pool, self.means.now):
+        if held(replica, self.supply.pool, self.means.now) or self._soon_ready(replica):
             self.limits.append(Limit.HOLD)
             return False
         if replica in self.supply.ready:
@@ -113,6 +126,13 @@ class Draft:
                 return False
             self.spare.ready -= 1
         return True
+
+    def _soon_ready(self, replica: Replica) -> bool:
+        """A start under way for a good part of its time is seen through: most of its price is paid."""
+        pool, now = self.supply.pool, self.means.now
+        usual = self.means.starts.get(pool.name)
+        age = (now - replica.requested_at).total_seconds()
+        return usual is not None and replica in self.supply.starting and age > _SUNK * usual
 
     def resume(self, count: int) -> int:
         """Take up to `count` leaving replicas back; how many could be."""
@@ -147,9 +167,15 @@ class Draft:
     def _refused(self, slot: Slot) -> Limit | None:
         pool = self.supply.pool
         flavour = pool.flavour_of(slot.flavour)
-        if flavour.name in self.means.alone.get(pool.name, _NOBODY):
+        if flavour.name in self.means.alone.get(pool.name, _NOBODY) or self._tried(flavour.name):
             return Limit.START_FAILED
         return self.means.purse.refuses(pool, flavour)
+
+    def _tried(self, flavour: str) -> bool:
+        """Whether as many of a flavour that failed lately are on trial as may be."""
+        most = self.means.trials.get((self.supply.pool.name, flavour))
+        started = [slot for slot in self.started if self.supply.pool.flavour_of(slot.flavour).name == flavour]
+        return most is not None and len(started) >= most
 
     def _growth_is_paused(self) -> bool:
         paused = self.supply.pool.name in self.means.pauses.out

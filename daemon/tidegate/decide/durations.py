@@ -52,10 +52,17 @@ def horizon(supplies: Sequence[Supply], memories: Sequence[PoolMemory], now: dat
     return max(times) + _REACTION_S
 
 
-def _start_time(supply: Supply, seen: Sequence[float], now: datetime) -> float:
+def usual_start(supply: Supply, seen: Sequence[float]) -> float | None:
+    """Seconds that a start takes: nearly the longest of the last ones, else the operator's hint; None: not known."""
     hint = supply.pool.first_flavour.start_time
-    guess = UNKNOWN_START_S if hint is None else hint.total_seconds()
-    learned = sorted(seen)[-1 - len(seen) // 6] if seen else guess
+    if seen:
+        return sorted(seen)[-1 - len(seen) // 6]
+    return None if hint is None else hint.total_seconds()
+
+
+def _start_time(supply: Supply, seen: Sequence[float], now: datetime) -> float:
+    known = usual_start(supply, seen)
+    learned = UNKNOWN_START_S if known is None else known
     under_way = [_seconds(replica.requested_at, now) for replica in supply.starting]
     return min(_LONGEST_S, max([learned, *under_way]))
 

@@ -29,6 +29,8 @@ READ = (
 """What the `slo` policy looks at."""
 _ABSURD = 1e12
 _WARM_UP_S = 60.0
+_ROUNDING = 1e-9
+_CROWDED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,11 @@ class Flow:
         """Requests wait in replicas that do nothing, and nowhere else."""
         return self.waiting <= 0 and any(sample.stuck for sample in self.samples)
 
+    def swamped(self, ttft_s: float, tpot_s: float) -> bool:
+        """Requests queue, and half of the replicas miss the objective: these are not enough."""
+        late = [sample for sample in self.samples if (sample.ttft or 0.0) > ttft_s or (sample.tpot or 0.0) > tpot_s]
+        return bool(late) and 2 * len(late) >= len(self.samples) and self.waiting >= _CROWDED * self.ready
+
     def hopeless(self, ttft_s: float) -> bool:
         """Most replicas miss the first token's objective with nothing queued: each request takes that long."""
         late = [sample for sample in self.samples if sample.ttft and sample.ttft > ttft_s and sample.waiting <= 0]
@@ -109,7 +116,7 @@ def flow_of(ready: Sequence[Replica], silent_share: float, now: datetime, gatewa
             samples.append(found)
         else:
             gaps.append(found)
-    allowed = max(1, math.floor(silent_share * len(ready)))
+    allowed = max(1, math.ceil(silent_share * len(ready) - _ROUNDING))
     blind = len(gaps) > allowed or (bool(gaps) and not samples)
     queued = _number(gateway.waiting)
     why = tuple(gap for gap, _ in Counter(gaps).most_common())

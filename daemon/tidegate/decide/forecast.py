@@ -21,6 +21,7 @@ _BRISK_S = 10.0
 _FAST_S = 45.0
 _MEAN_S = 7200.0
 _PEAK_S = 14400.0
+_LEAST_LAG_S = 60.0
 _DOUBT = 0.8
 """Trends are trusted by half until about one rise as large as the mean load was seen."""
 _BLOCK_S = 1200.0
@@ -167,10 +168,10 @@ def _guess_scaled(guess: Guess, factor: float) -> Guess:
 def _after(forecast: Forecast, load: float, horizon: float, now: datetime) -> Forecast:
     """Level and trend with this tick's load in."""
     if forecast.at is None:
-        return replace(forecast, since=now, at=now, peak=load, brisk=load, fast=load, slow=load, mean=load)
+        return replace(forecast, since=now, at=now, anew=now, peak=load, brisk=load, fast=load, slow=load, mean=load)
     seconds = _seconds(forecast, now)
     if seconds > _GAP.total_seconds():
-        return replace(forecast, at=now, brisk=load, fast=load, slow=load, guesses=())
+        return replace(forecast, at=now, anew=now, brisk=load, fast=load, slow=load, guesses=())
     slow = max(300.0, horizon)
     brisk = _toward(forecast.brisk, load, seconds, _BRISK_S)
     return replace(
@@ -192,8 +193,19 @@ def _line(seen: Forecast, horizon: float) -> float:
 
 
 def _rise(seen: Forecast, horizon: float) -> float:
-    trend = (seen.fast - seen.slow) / (max(300.0, horizon) - _FAST_S)
-    return max(0.0, trend) * (horizon + _FAST_S)
+    slow = max(300.0, horizon)
+    lag = _lag(slow, seen) - _lag(_FAST_S, seen)
+    return max(0.0, (seen.fast - seen.slow) / max(_LEAST_LAG_S, lag)) * (horizon + _FAST_S)
+
+
+def _lag(constant: float, seen: Forecast) -> float:
+    """How many seconds a mean of this constant lags a line: less than the constant while it is young.
+
+    Source: the correction for a mean's first value, as in Adam (Kingma and Ba 2015), here for a line.
+    """
+    began = seen.anew or seen.since or seen.at
+    age = max(0.0, (seen.at - began).total_seconds()) if seen.at and began else 0.0
+    return constant * (1.0 - math.exp(-age / constant))
 
 
 def _scale(seen: Forecast) -> float:

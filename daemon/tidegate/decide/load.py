@@ -16,6 +16,8 @@ from tidegate.model.decision import UsedSignal
 from tidegate.model.fleet import Idle, Replica, Signal, SignalName, Value
 from tidegate.model.reading import Gap, Missing
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -50,7 +52,7 @@ def load_of(ready: Sequence[Replica], leaving: Sequence[Replica], measure: Measu
         total += max(known, measure.at_target) if missing else known
         silent += bool(missing)
         gaps.update(missing[:1])
-    allowed = max(1, math.floor(silent_share * len(ready)))
+    allowed = max(1, math.ceil(silent_share * len(ready) - _ROUNDING))
     blind = silent > allowed or silent == len(ready)
     return Load(total, len(ready), silent, blind, tuple(gap for gap, _ in gaps.most_common()))
 

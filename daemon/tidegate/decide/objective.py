@@ -117,13 +117,15 @@ def demand_by_objective(setting: Setting, flow: Flow, memory: ServiceMemory) -> 
         _ceil(pressure.kv + _SHRINK_AT),
     )
     wish = max(grow, min(supply, shrink), 1)
+    if flow.swamped(slo.ttft_s, slo.tpot_s):
+        wish = max(wish, flow.ready + _more(flow, capacity), _now(pressure.load + pressure.queue, misses, allowed))
     if flow.blind or not capacity.unit:
         wish = max(wish, supply)
     if not flow.busy:  # what was learned may keep a size, it takes a request to ask for more
         wish = min(wish, max(supply, 1))
     rests = flow.told and _at_rest(flow, outlook)
     wish = 0 if rests and not flow.blind else wish
-    now_needs = 0 if rests else _enough([(1.0, pressure.load + pressure.silent_extra)], misses, _NOW * allowed)
+    now_needs = 0 if rests else _now(pressure.load + pressure.silent_extra, misses, allowed)
     because = (
         f"{setting.key} carries {pressure.load:.1f} replicas' worth of load on {_ready(flow)}, up to "
         f"{outlook.peak(_LIKELY):.1f} expected in {horizon:.0f} s, and one carries {misses.limit(_KNEE):.2f} "
@@ -141,6 +143,16 @@ def from_nothing(key: ServiceName, supply: int, flow: Flow, memory: ServiceMemor
     wish = max(1, supply, _ceil(arriving))
     because = f"{key} has no ready replica and {flow.queued:.0f} requests waiting at its gateway: {wish} needed"
     return Demand(wish, because, blind=True)
+
+
+def _more(flow: Flow, capacity: Capacity) -> int:
+    """Replicas that would take what waits, each as many as one was seen to run; one, before any was seen."""
+    return max(1, _ceil(flow.waiting / max(1.0, capacity.crowd))) if capacity.crowd else 1
+
+
+def _now(load: float, misses: Curve, allowed: float) -> int:
+    """Replicas for a load that is certain."""
+    return _enough([(1.0, load)], misses, _NOW * allowed)
 
 
 def _at_rest(flow: Flow, outlook: Outlook) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidegate.decide.actions import actions_of, in_order
-from tidegate.decide.backoff import back_off_of, with_failures
+from tidegate.decide.backoff import back_off_of, on_trial, with_failures
 from tidegate.decide.bounds import Standing, effective
 from tidegate.decide.draft import Means, Share
-from tidegate.decide.durations import horizon, timed
+from tidegate.decide.durations import horizon, timed, usual_start
 from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
 from tidegate.decide.group import Group, Seen, Sized, groups_of, size
 from tidegate.decide.orders import with_orders
@@ -56,7 +56,8 @@ def plan(fleet: Fleet, policy: FleetPolicy, memory: Memory, now: datetime) -> Pl
         for group in groups_of(policy)
     ]
     alone = {name: frozenset(_alone(policy.pools[name], pools[name], now)) for name in policy.pools}
-    means = Means(Places(), purse, now, alone, standing.pauses)
+    starts = {name: usual_start(supply, pools[name].starts.seconds) for name, supply in supplies.items()}
+    means = Means(Places(), purse, now, alone, standing.pauses, starts, _trials(pools, supplies, now))
     concluded = [_conclude(one, pools, policy.mode, standing, means) for one in together(sized, purse.gpus_left)]
     decisions = {decision.pool: decision for one in concluded for decision in one.decisions}
     return Plan(
@@ -114,6 +115,17 @@ def _alone(pool: PoolPolicy, memory: PoolMemory, now: datetime) -> Iterator[str]
     for flavour in pool.flavours:
         if back_off_of(memory, flavour.name, now):
             yield flavour.name
+
+
+def _trials(
+    pools: Mapping[PoolName, PoolMemory], supplies: Mapping[PoolName, Supply], now: datetime
+) -> dict[tuple[PoolName, str], int]:
+    found = {
+        (name, flavour): on_trial(memory, supplies[name], flavour, now)
+        for name, memory in pools.items()
+        for flavour in memory.back_offs
+    }
+    return {key: most for key, most in found.items() if most is not None}
 
 
 def _refreshed(memory: PoolMemory, supply: Supply, view: PoolView, now: datetime) -> PoolMemory:

@@ -43,6 +43,8 @@ def share(supplies: Sequence[Supply], target: int, spare: int, means: Means) -> 
     for draft in drafts:
         draft.cut()
     surplus = sum(draft.have for draft in drafts) - target
+    if surplus > 0:
+        surplus = max(0, surplus - sum(draft.seen_through for draft in drafts))
     for draft in reversed(drafts):
         surplus -= draft.remove(min(surplus, draft.have - draft.supply.pool.min))
     for draft in drafts:

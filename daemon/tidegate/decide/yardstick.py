@@ -21,6 +21,7 @@ _PRIOR = 20.0
 """That guess weighs as much as so many samples of an idle replica; real ones outweigh it soon."""
 _TOKEN_PRICE = 2.5
 """Before anything is known: the work of a generated token, in prompt tokens."""
+_FASTER_IDLE = 1.3
 _FASTEST = 20.0
 _DIRECTION = 5.0
 _CROWD = 3.0
@@ -64,6 +65,17 @@ def fitted(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
         answer = prompt * price
     unit = slo.tpot_s / (max(idle, 1.25) - 1.0)
     return Yardstick(prompt * unit, answer * unit) if prompt > 0 else None
+
+
+def guessed(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
+    """The unit before a fit stands: how fast answers are, against what an idle engine would make of them."""
+    n, p, a, _, _, _, y, *_ = capacity.sums or (0.0,) * 9
+    tokens = p + _TOKEN_PRICE * a
+    if n < 1 or tokens <= 0:
+        return None
+    idle = max(_IDLE_SPEED, _FASTER_IDLE * y / n)
+    prompt = slo.tpot_s * (n * idle - y) / tokens / (idle - 1.0)
+    return Yardstick(prompt, prompt * _TOKEN_PRICE)
 
 
 def conversion(old: Sequence[float], new: Sequence[float], prompt: float, answer: float) -> float:

@@ -35,6 +35,8 @@ class Capacity:
     """the sum of their loads, and"""
     requests: float = 0.0
     """of their rates: together the work of a request and the rate of a replica."""
+    crowd: float = 0.0
+    """The most requests that ran on a replica, in the mean over the group; fades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Forecast:
 
     since: datetime | None = None
     at: datetime | None = None
+    anew: datetime | None = None
+    """When level and trend last began without a past."""
     brisk: float = 0.0
     fast: float = 0.0
     slow: float = 0.0
@@ -106,7 +110,9 @@ class BackOff:
     """In a row; a replica that is ready after the last one sets it back to 0."""
     kind: FailureClass = FailureClass.HEALTH
     why: str = ""
-    """What was the matter with the replica that failed last, in words."""
+    """What was the matter with the replica that failed last, in words,"""
+    at: datetime | None = None
+    """and when that was seen."""
 
 
 @dataclass(frozen=True, slots=True)

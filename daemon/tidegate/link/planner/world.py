@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from decimal import ROUND_DOWN, Decimal, localcontext
 from functools import lru_cache
 
@@ -67,6 +68,9 @@ _SIGNALS = {
     "cached_tps": SignalName.CACHED_TOKENS,
     "gpu_utilization": SignalName.GPU_UTILIZATION,
 }
+
+_START_DEADLINE = timedelta(minutes=20)
+"""Nobody says how long a start may take, and half of those of ten minutes take longer than that."""
 
 
 def replica_id(pool: str, replica: ObservedReplica) -> ReplicaId:
@@ -165,8 +169,12 @@ def _pool_policy(pool: ObservedPool) -> PoolPolicy:
         min=pool.minimum or 0,
         max=pool.maximum or 0,
         gpus_per_replica=gpus,
-        flavours=(Flavour(price_per_gpu_hour=_per_gpu(pool.price_per_hour, gpus), currency=""),),
+        flavours=(_flavour(pool.price_per_hour, gpus),),
     )
+
+
+def _flavour(price: float | None, gpus: int) -> Flavour:
+    return Flavour(price_per_gpu_hour=_per_gpu(price, gpus), currency="", start_deadline=_START_DEADLINE)
 
 
 def _per_gpu(price: float | None, gpus: int) -> Decimal | None:
