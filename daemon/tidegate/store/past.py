@@ -15,20 +15,22 @@ from tidegate.model.series import SeriesKey
 from tidegate.model.usage import BUCKET
 from tidegate.store.binary import at as moment_at
 from tidegate.store.binary import cursor, microseconds
-from tidegate.store.chunk_codec import ABSENT, Matrix, decode, decode_clock
+from tidegate.store.chunk_codec import ABSENT, Matrix, Moments, decode, decode_clock
 from tidegate.store.layouts import Layouts
 from tidegate.store.matrix import read_reports
-from tidegate.store.samples import NAMES, Looks, Stored, looks_of, readings_of
+from tidegate.store.samples import NAMES, Looks, Stored, choice_of, looks_of, readings_of
 from tidegate.store.schema import report
-from tidegate.store.schema_series import COLD, WINDOW, series_window
-from tidegate.store.windows import window_of
+from tidegate.store.schema_series import COLD, WINDOW
 
 _REACH = timedelta(minutes=10)
 """Samples on either side that are read along: the nearest ones are nearly always among them."""
-_CLOCK = "SELECT start, payload FROM chunk_clock WHERE host = %s AND start > %s AND start < %s ORDER BY start"
+_CLOCK = (
+    "SELECT start, payload FROM chunk_clock WHERE host = %(host)s AND start < %(until)s AND (NOT cold AND start > "
+    "%(hot)s OR cold AND start > %(cold)s) ORDER BY start"
+)
 _CHUNKS = (
-    "SELECT c.start, c.series, c.payload FROM series_block b JOIN chunk c ON c.block = b.id WHERE b.host = %s "
-    "AND b.scope = 'engine' AND b.name = ANY (%s) AND c.start > %s AND c.start < %s"
+    "SELECT c.series, c.payload FROM series_block b JOIN chunk c ON c.block = b.id WHERE b.host = %s "
+    "AND b.scope = 'engine' AND b.name = ANY (%s) AND c.start = %s"
 )
 _SERIES = "SELECT id, scope, owner, name, rank, le FROM series WHERE host = %s AND scope = 'engine' AND name = ANY (%s)"
 
@@ -37,36 +39,49 @@ class Past:
     """What was sampled in the buckets and close to them, read in few pieces."""
 
     def __init__(self, connection: Connection, layouts: Layouts, host: HostName, buckets: Sequence[datetime]) -> None:
-        self._connection, self._layouts, self._host = connection, layouts, host
+        self._connection, self._host = connection, host
         self._rows: list[Stored] = []
+        self._clocks: dict[datetime, Moments] = {}
         for first, last in _runs(buckets):
-            self._rows += read_reports(connection, host, first - _REACH, last + BUCKET + _REACH)
-        self._moments = [at for at, _, _ in self._rows]
-        self._known = layouts.load(connection, {(host, layout) for _, layout, _ in self._rows})
-        self._compacted = self._read_compacted(buckets)
+            since, until = first - _REACH, last + BUCKET + _REACH
+            self._rows += read_reports(connection, host, since, until)
+            self._clocks |= self._read_clocks(since, until)
+        self._read: dict[datetime, tuple[Sequence[SeriesKey], Matrix]] = {}
+        self._told = [at for at, _, _ in self._rows]
+        held = frozenset(self._told)
+        self._gone = {at for clock in self._clocks.values() for at in clock.tolist() if at not in held}
+        """Moments that chunks alone know of: their reports have been dropped."""
+        self._moments = sorted(held | self._gone)
+        known = layouts.load(connection, {(host, layout) for _, layout, _ in self._rows})
+        self._choices = {layout: choice_of(keys) for (_, layout), keys in known.items()}
 
     def looks(self, bucket: datetime) -> Looks:
         """The samples of a bucket."""
-        first, end = (bisect_left(self._moments, microseconds(at)) for at in (bucket, bucket + BUCKET))
-        rows = self._rows[first:end]
-        if window_of(bucket) not in self._compacted:
-            return looks_of(self._host, rows, self._known)
-        return self._with_chunks(bucket, looks_of(self._host, rows, self._known, thin=False))
+        since, until = microseconds(bucket), microseconds(bucket + BUCKET)
+        rows = self._rows[bisect_left(self._told, since) : bisect_left(self._told, until)]
+        gone = [at for at in self._moments[slice(*self._inside(bucket))] if at in self._gone]
+        if not gone:
+            return looks_of(self._host, rows, self._choices)
+        return self._with_chunks(looks_of(self._host, rows, self._choices, thin=False), gone)
 
     def around(self, bucket: datetime) -> tuple[datetime | None, datetime | None]:
         """The host's nearest sample on either side of a bucket."""
-        first, end = (bisect_left(self._moments, microseconds(at)) for at in (bucket, bucket + BUCKET))
-        before = moment_at(self._moments[first - 1]) if first and not self._compacted else None
-        after = moment_at(self._moments[end]) if end < len(self._moments) and not self._compacted else None
+        first, end = self._inside(bucket)
+        before = moment_at(self._moments[first - 1]) if first else None
+        after = moment_at(self._moments[end]) if end < len(self._moments) else None
         return (
             before if before and before >= bucket - _REACH else self._before(bucket),
             after if after and after < bucket + BUCKET + _REACH else self._after(bucket + BUCKET),
         )
 
+    def _inside(self, bucket: datetime) -> tuple[int, int]:
+        """Where the moments of the bucket begin and end."""
+        since, until = (bisect_left(self._moments, microseconds(at)) for at in (bucket, bucket + BUCKET))
+        return since, until
+
     def _before(self, moment: datetime) -> datetime | None:
         query = select(func.max(report.c.at)).where(report.c.host == self._host, report.c.at < moment)
-        clocks = self._clock(moment - WINDOW, moment)
-        stored = [at for at in clocks if at < moment]
+        stored = [at for at in self._clock(moment - WINDOW, moment) if at < moment]
         return max(filter(None, [self._connection.execute(query).scalar_one(), *stored[-1:]]), default=None)
 
     def _after(self, moment: datetime) -> datetime | None:
@@ -76,39 +91,37 @@ class Past:
 
     def _clock(self, since: datetime, until: datetime) -> list[datetime]:
         """The moments of the chunks that reach into the span."""
-        with cursor(self._connection) as bare:
-            rows = bare.execute(_CLOCK, [self._host, since - COLD, until]).fetchall()
-        return [moment_at(at) for _, payload in rows for at in decode_clock(payload).tolist()]
+        return [moment_at(at) for clock in self._read_clocks(since, until).values() for at in clock.tolist()]
 
-    def _read_compacted(self, buckets: Sequence[datetime]) -> frozenset[datetime]:
-        """Those windows of the buckets that chunks have been made of: their reports may be gone."""
-        windows = {window_of(bucket) for bucket in buckets}
-        found = series_window.c
-        query = select(found.start).where(found.host == self._host, found.start.in_(windows), found.done > 0)
-        return frozenset(self._connection.execute(query).scalars()) if windows else frozenset()
-
-    def _with_chunks(self, bucket: datetime, found: Looks) -> Looks:
-        since, until = window_of(bucket) - COLD, bucket + BUCKET
+    def _read_clocks(self, since: datetime, until: datetime) -> dict[datetime, Moments]:
+        """The moments of the chunks that reach into the span, by where the chunks begin."""
+        values = {"host": self._host, "until": until, "hot": since - WINDOW, "cold": since - COLD}
         with cursor(self._connection) as bare:
-            names = sorted(NAMES)
-            keys = {row[0]: SeriesKey(*row[1:]) for row in bare.execute(_SERIES, [self._host, names]).fetchall()}
-            clocks = bare.execute(_CLOCK, [self._host, since, until]).fetchall()
-            chunks = bare.execute(_CHUNKS, [self._host, names, since, until]).fetchall()
-        held = {microseconds(at) for at in found.moments}
-        moments, readings = list(found.moments), list(found.readings)
-        for start, payload in clocks:
-            clock = decode_clock(payload)
-            inside = (clock >= microseconds(bucket)) & (clock < microseconds(until))
-            inside &= ~np.isin(clock, list(held))
-            mine = [(series, decode(data)) for begin, series, data in chunks if begin == start and inside.any()]
-            if not mine:
-                continue
-            named = [keys[one] for series, _ in mine for one in series]
-            values = np.concatenate([part for _, part in mine])[:, inside].T
-            moments += [moment_at(at) for at in clock[inside].tolist()]
-            values = np.ascontiguousarray(values)
-            readings += _present(self._host, clock[inside].tolist(), named, values, thin=not held)
-        return Looks(sorted(moments), sorted(readings, key=lambda reading: reading.at))
+            rows = bare.execute(_CLOCK, values).fetchall()
+        return {start: decode_clock(payload) for start, payload in rows}
+
+    def _with_chunks(self, found: Looks, gone: Sequence[int]) -> Looks:
+        """What was found in reports, and the samples of other moments out of chunks."""
+        moments = sorted([*found.moments, *map(moment_at, gone)])
+        readings = list(found.readings)
+        for start, clock in self._clocks.items():
+            inside = np.isin(clock, gone)
+            named, values = self._chunks(start) if inside.any() else ((), np.empty((0, 0)))
+            if len(named):
+                mine = np.ascontiguousarray(values[:, inside].T)
+                readings += _present(self._host, clock[inside].tolist(), named, mine, thin=not found.moments)
+        return Looks(moments, sorted(readings, key=lambda reading: reading.at))
+
+    def _chunks(self, start: datetime) -> tuple[Sequence[SeriesKey], Matrix]:
+        """What the chunks that begin there hold of the series that usage is made of: a row a series."""
+        if start not in self._read:
+            with cursor(self._connection) as bare:
+                names = sorted(NAMES)
+                rows = bare.execute(_CHUNKS, [self._host, names, start]).fetchall()
+                keys = {row[0]: SeriesKey(*row[1:]) for row in bare.execute(_SERIES, [self._host, names]).fetchall()}
+            named = [keys[one] for series, _ in rows for one in series]
+            self._read[start] = named, np.concatenate([decode(data) for _, data in rows] or [np.empty((0, 0))])
+        return self._read[start]
 
 
 def _present(

@@ -38,9 +38,23 @@ class Looks:
     readings: Sequence[HostReading]
 
 
-def looks_of(
-    host: HostName, rows: Sequence[Stored], layouts: Mapping[tuple[str, str], Keys], *, thin: bool = True
-) -> Looks:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where a layout's vector has the series that usage is made of."""
+
+    places: NDArray[np.intp]
+    keys: Sequence[SeriesKey]
+    length: int
+    """Of the vector."""
+
+
+def choice_of(keys: Keys) -> Choice:
+    """What to look at in vectors of this layout."""
+    places = [place for place, key in enumerate(keys) if key.scope == "engine" and key.name in NAMES and not key.le]
+    return Choice(np.array(places, np.intp), [keys[place] for place in places], len(keys))
+
+
+def looks_of(host: HostName, rows: Sequence[Stored], choices: Mapping[str, Choice], *, thin: bool = True) -> Looks:
     """The engines' states and counters in the reports, which are in time order; one that cannot be read has a moment.
 
     Not `thin`: all of them, since others lie between them, and what adds nothing here may do so there.
@@ -49,12 +63,11 @@ def looks_of(
     """
     readings: list[HostReading] = []
     for layout, group in groupby(rows, key=lambda row: row[1]):
-        known = layouts.get((host, layout))
-        if known is None:
+        choice = choices.get(layout)
+        if choice is None:
             continue
-        places, keys = _choose(known)
-        alike, values = _picked(list(group), places, len(known))
-        readings += readings_of(host, [at for at, _, _ in alike], keys, values, thin=thin)
+        alike, values = _picked(list(group), choice)
+        readings += readings_of(host, [at for at, _, _ in alike], choice.keys, values, thin=thin)
     return Looks([moment_at(at) for at, _, _ in rows], readings)
 
 
@@ -79,16 +92,11 @@ def _that_count(keys: Sequence[SeriesKey], values: NDArray[np.float64]) -> NDArr
     return kept
 
 
-def _picked(rows: list[Stored], places: NDArray[np.intp], length: int) -> tuple[list[Stored], NDArray[np.float64]]:
-    """The rows that can be read, and what their vectors of `length` have at the places."""
+def _picked(rows: list[Stored], choice: Choice) -> tuple[list[Stored], NDArray[np.float64]]:
+    """The rows that can be read, and what their vectors have at the places."""
     try:
-        values = [columns(packed, places) for _, _, packed in rows]
+        values = [columns(packed, choice.places) for _, _, packed in rows]
     except (ValueError, IndexError):
-        rows = [row for row in rows if is_whole(row[2], length)]
-        values = [columns(packed, places) for _, _, packed in rows]
-    return rows, np.array(values).reshape(len(rows), len(places))
-
-
-def _choose(keys: Keys) -> tuple[NDArray[np.intp], list[SeriesKey]]:
-    places = [place for place, key in enumerate(keys) if key.scope == "engine" and key.name in NAMES and not key.le]
-    return np.array(places, np.intp), [keys[place] for place in places]
+        rows = [row for row in rows if is_whole(row[2], choice.length)]
+        values = [columns(packed, choice.places) for _, _, packed in rows]
+    return rows, np.array(values).reshape(len(rows), len(choice.keys))

@@ -99,6 +99,7 @@ class StoredUsage:
             shares = Shares(connection, self._layouts, host, buckets)
             work = _Work(shares, _kept_from(connection), _owners(connection, host), now)
             results = {bucket: work.bucket(bucket) for bucket in buckets}
+            shares.flush()
             followers = {after for result in results.values() for after in result.followers} - results.keys()
             lock_hosts(connection, {host})  # for the last moment only: intake marks several buckets in its own order
             unmark(connection, host, {bucket: buckets[bucket] for bucket in results if results[bucket].settled})
