@@ -10,10 +10,12 @@ from fakes.costs import DAY, activity, charge, holding, total
 
 from tidegate.bills.traffic_file import read_traffic
 from tidegate.cost.allocate import allocate
-from tidegate.cost.traffic import by_traffic
+from tidegate.cost.report import report
+from tidegate.cost.traffic import by_traffic, tokens_by_traffic
 from tidegate.model.activity import TrafficShare
 from tidegate.model.allocation import CostPolicy, Line, PoolTokens
 from tidegate.model.charge import Ledger
+from tidegate.model.cost_report import Ask, Dimension, Method
 from tidegate.runtime.errors import Permanent
 
 HEAD = "day,pool,tokens,class,tenant\n"
@@ -50,6 +52,28 @@ def test_a_gateway_that_counts_more_than_the_engines_is_the_whole() -> None:
     assert by_tenant([share(20, "acme"), share(10, "beta")], 3) == {
         ("production", "acme"): 20, ("production", "beta"): 10,
     }  # fmt: skip
+
+
+def test_classes_have_a_price_and_what_is_of_no_pool_is_in_none_of_them() -> None:
+    counted = PoolTokens(
+        DAY.date(), "a", "", "", "", Decimal(20), Decimal(3), Decimal(10), partial=False,
+        prefill_seconds=Decimal(1), decode_seconds=Decimal(2),
+    )  # fmt: skip
+    shares = [share(10, "acme"), share(5, "beta", "test")]
+    tokens = tokens_by_traffic(shares, [counted])
+    for name in ("prompt", "cached", "output"):
+        assert sum(getattr(each, name) for each in tokens) == getattr(counted, name)
+    found = report(by_traffic(lines(), shares, [counted]), tokens, [], Ask((Dimension.CLASS,)), CostPolicy())
+    rows = {row.key[Dimension.CLASS]: row for row in found.rows}
+    assert {name: row.served.delivered for name, row in rows.items() if row.served} == {
+        "": 15, "production": 10, "test": 5,
+    }  # fmt: skip
+    for row in rows.values():
+        assert row.prices is not None
+        assert (row.prices.method, row.prices.blended, row.prices.output) == (Method.BLENDED, 1_000_000, None)
+    assert sum(row.amount or 0 for row in found.rows) == 37
+    assert found.totals[0].served is not None
+    assert found.totals[0].served.delivered == 30
 
 
 def test_nobody_named_changes_nothing() -> None:

@@ -18,10 +18,10 @@ from tidegate.cost.line import CostLine
 from tidegate.cost.period import Period
 from tidegate.cost.report import report
 from tidegate.cost.table import Spent, cost_table
-from tidegate.cost.traffic import by_traffic
+from tidegate.cost.traffic import by_traffic, tokens_by_traffic
 from tidegate.model.activity import TrafficShare
 from tidegate.model.allocation import Allocation, DayStatus, Line, PoolTokens, StoredDay
-from tidegate.model.cost_report import Ask, CostAnswer, Dimension, Span
+from tidegate.model.cost_report import BY_TRAFFIC, Ask, CostAnswer, Span
 from tidegate.model.fleet import PoolKind
 from tidegate.model.money import CostState
 from tidegate.model.overview import CostOverview, CostsOverview
@@ -29,7 +29,7 @@ from tidegate.model.policy import FleetPolicy
 from tidegate.model.usage import bucket_of
 
 TRAILING = timedelta(hours=1)
-_BY_TRAFFIC = {Dimension.CLASS, Dimension.TENANT}
+_PROPORTION = ("tokens of a class or tenant are in their pool's proportion of input and output",)
 DAY = timedelta(days=1)
 
 
@@ -96,9 +96,12 @@ class Costs:
         policy = self.ledger.policy()
         fleet = self.ledger.current.settings.fleet
         lines = distribute(made.lines, span.idle or policy.idle, pools_of(fleet))
-        if _BY_TRAFFIC & set(ask.by):
-            lines = by_traffic(lines, self._traffic(), made.tokens)
-        found = report(lines, made.tokens, days, ask, policy)
+        tokens = made.tokens
+        if BY_TRAFFIC & set(ask.by):
+            shares = self._traffic()
+            lines, tokens = by_traffic(lines, shares, tokens), tokens_by_traffic(shares, tokens)
+            notes = (*notes, *(_PROPORTION if shares else ()))
+        found = report(lines, tokens, days, ask, policy)
         return CostAnswer(found, lines, days, tuple(dict.fromkeys((*found.notes, *notes))))
 
     def _traffic(self) -> Sequence[TrafficShare]:

@@ -16,8 +16,19 @@ from fractions import Fraction
 from tidegate.cost.atoms import EXACT, trimmed
 from tidegate.cost.day_status import together
 from tidegate.cost.unit import Split, by_pools, by_ratio, by_request_time, unit_prices
-from tidegate.model.allocation import OF_MODELS, CostPolicy, DayStatus, Line, LineKind, PoolTokens
-from tidegate.model.cost_report import WITH_TOKENS, Ask, Basis, Dimension, Report, Row, Served, Tokens, UnitPrices
+from tidegate.model.allocation import OF_MODELS, CostPolicy, DayStatus, Line, LineKind, PoolTokens, TrafficTokens
+from tidegate.model.cost_report import (
+    BY_TRAFFIC,
+    WITH_TOKENS,
+    Ask,
+    Basis,
+    Dimension,
+    Report,
+    Row,
+    Served,
+    Tokens,
+    UnitPrices,
+)
 from tidegate.model.money import CostState
 
 _FIELDS = {Dimension.CLASS: "traffic"}
@@ -116,7 +127,7 @@ def _row(
             kinds[kind] = kinds.get(kind, Decimal(0)) + cost
             estimated += cost if line.place.estimated else 0
     served = _served(sums.tokens)
-    cost_of = _basis(sums.lines, ask)
+    cost_of = _basis([line for line in sums.lines if line.place.pool or not BY_TRAFFIC & key.keys()], ask)
     days = {line.place.day for line in sums.lines}
     state = together({states.get(day, CostState.ESTIMATED) for day in days})
     return Row(
@@ -136,7 +147,8 @@ def _row(
 def _basis(lines: Sequence[Line], ask: Ask) -> Decimal | None:
     """What the unit cost of a row is taken over.
 
-    Rows of a model or pool: what is theirs. All others, and the total: everything. Busy: without what was held idle.
+    Rows of a model, pool, class or tenant: what is theirs. All others, and the total: everything.
+    Busy: without what was held idle.
     """
     kinds = {LineKind.BUSY, LineKind.SHARED} if ask.basis is Basis.BUSY else None
     amounts = [
@@ -179,7 +191,9 @@ def _prices(
 
 
 def _division(sums: _Sums, tokens: Tokens, ask: Ask, policy: CostPolicy) -> Split | None:
-    """The most trusted division between input and output that is known of a row."""
+    """The most trusted division between input and output that is known of a row; of a traffic class none is."""
+    if any(isinstance(each, TrafficTokens) for each in sums.tokens):
+        return None
     roles = {each.pool: each.role for each in sums.tokens}
     if roles and set(roles.values()) == {"prefill", "decode"}:
         parts = {"prefill": Fraction(0), "decode": Fraction(0)}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from decimal import Decimal
 
 from tidegate.cost.atoms import amount, atoms, split
 from tidegate.model.activity import TrafficShare
-from tidegate.model.allocation import Line, PoolTokens
+from tidegate.model.allocation import Line, PoolTokens, TrafficTokens
 
 _WHOLE = 1000
 Owner = tuple[str, str]
@@ -26,6 +27,27 @@ def by_traffic(lines: Iterable[Line], shares: Sequence[TrafficShare], tokens: Se
         mine = weights.get((line.place.day.isoformat(), line.place.pool), {}) if line.place.currency else {}
         found += _split(line, mine) if mine else [line]
     return tuple(found)
+
+
+def tokens_by_traffic(shares: Sequence[TrafficShare], tokens: Sequence[PoolTokens]) -> tuple[PoolTokens, ...]:
+    """Split what pools delivered by the same shares; the sum stays. Input and output are in the pool's proportion."""
+    weights = _weights(shares, tokens)
+    found: list[PoolTokens] = []
+    for each in tokens:
+        mine = weights.get((each.day.isoformat(), each.pool), {})
+        found += _split_tokens(each, mine) if mine else [each]
+    return tuple(found)
+
+
+def _split_tokens(tokens: PoolTokens, weights: Mapping[Owner, int]) -> Iterable[PoolTokens]:
+    owners = sorted(owner for owner, weight in weights.items() if weight)
+    given = [weights[owner] for owner in owners]
+    known = {each.name: getattr(tokens, each.name) for each in fields(tokens)}
+    counts = zip(*(_parts(each, given) for each in (tokens.prompt, tokens.cached, tokens.output)), strict=True)
+    for (traffic, tenant), (prompt, cached, output) in zip(owners, counts, strict=True):
+        yield TrafficTokens(
+            **known | {"prompt": prompt, "cached": cached, "output": output, "traffic": traffic, "tenant": tenant}
+        )
 
 
 def _weights(

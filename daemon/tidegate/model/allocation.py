@@ -199,6 +199,14 @@ class PoolTokens:
 
 
 @dataclass(frozen=True, slots=True)
+class TrafficTokens(PoolTokens):
+    """What a pool delivered to one traffic class and tenant, in the pool's own proportion of input and output."""
+
+    traffic: str = ""
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """Everything about some days."""
 

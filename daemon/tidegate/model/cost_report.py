@@ -92,9 +92,16 @@ class Dimension(StrEnum):
     TENANT = "tenant"
 
 
-WITH_TOKENS = frozenset(
-    {Dimension.DAY, Dimension.WEEK, Dimension.MONTH, Dimension.SERVICE, Dimension.MODEL, Dimension.POOL, Dimension.SIDE}
-)
+BY_TRAFFIC = frozenset({Dimension.CLASS, Dimension.TENANT})
+WITH_TOKENS = BY_TRAFFIC | {
+    Dimension.DAY,
+    Dimension.WEEK,
+    Dimension.MONTH,
+    Dimension.SERVICE,
+    Dimension.MODEL,
+    Dimension.POOL,
+    Dimension.SIDE,
+}
 """Tokens are known by these alone: other rows have no cost per token."""
 
 
