@@ -9,6 +9,7 @@ from fakes.tide import by_objective
 from fakes.world import BASE, BURST, NOON, fleet, kinds, policy, pool, replica
 
 from tidegate.decide.backoff import on_trial, pause_after, with_failures
+from tidegate.decide.capacity import learned
 from tidegate.decide.flow import flow_of
 from tidegate.decide.forecast import ahead, observed
 from tidegate.decide.plan import plan
@@ -107,3 +108,8 @@ def test_three_of_nine_may_be_silent() -> None:
     mute = [replica(f"base-{n}", signals={}) for n in range(7, 10)]
     assert not flow_of([*speaking, *mute], 0.25, NOON).blind
     assert flow_of([*speaking[:5], *mute, replica("base-10", signals={})], 0.25, NOON).blind
+
+
+def test_a_large_group_has_its_unit_from_the_first_look() -> None:
+    samples = flow_of([replica(f"base-{n}", signals=SWAMPED) for n in range(1, 31)], 0.25, NOON).samples
+    assert learned(Capacity(), samples, SloPolicy(2.0, 0.06), 15.0).unit
