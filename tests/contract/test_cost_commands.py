@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,49 @@ def test_the_order_of_imports_and_a_second_run_change_nothing(desk: Desk, databa
     assert not days.lines(DAY.date(), AFTER.date())
     desk.costs.ledger.reconcile()
     assert sorted(map(str, days.lines(DAY.date(), AFTER.date()))) == sorted(map(str, first))
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_the_store_holds_the_same_whatever_the_order_of_imports(
+    desk: Desk, database: Database, order: tuple[int, ...]
+) -> None:
+    """Two accounts and a correction of the next month, shared out after each import: the lines are those of one go."""
+    december = "2026-12-01T00:00:00Z,2027-01-01T00:00:00Z"
+    texts = [
+        bill(row("10.01", invoice="I-1"), row("3", resource=""), row("0.07", category="Tax", resource="")),
+        bill(row("5").replace("acme", "beta"), row("100", resource="i-stranger").replace("acme", "beta")),
+        bill(row("-0.40", month=december, kind="Correction", invoice="I-2")),
+    ]
+    for number, each in enumerate(texts):
+        desk.book.text(each, f"{number}.csv")
+    desk.costs.ledger.reconcile()
+    days = desk.costs.ledger.days
+    wanted = sorted(map(str, days.lines(DAY.date(), AFTER.date())))
+    with database.begin() as connection:
+        connection.exec_driver_sql("TRUNCATE charge, bill_snapshot, bill_version, bill_quarantine, bill_event CASCADE")
+    desk.costs.ledger.reconcile()
+    assert not days.lines(DAY.date(), AFTER.date())
+    for number in order:
+        desk.book.text(texts[number], f"again-{number}.csv")
+        desk.costs.ledger.reconcile()
+    assert sorted(map(str, days.lines(DAY.date(), AFTER.date()))) == wanted
+    assert desk.total() == Decimal("117.68")
+
+
+def test_a_report_by_billing_says_to_the_cent_what_is_not_in_it(desk: Desk) -> None:
+    later = AFTER + timedelta(days=3)
+    desk.book.text(bill(row("10"), row("2.05", day=later, resource="")))
+    desk.costs.ledger.reconcile()
+    notes = json_of(desk.run("--month", "2026-11", "--billing", "--json"))["notes"]
+    assert [note.partition(" of these")[0] for note in notes if "not in it" in note] == [
+        "2.05 USD (billed)",
+        "2.05 USD (effective)",
+    ]
+    desk.world.clock.forward(5 * 86_400)
+    desk.costs.ledger.reconcile()
+    found = json_of(desk.run("--month", "2026-11", "--billing", "--json"))
+    assert not [note for note in found["notes"] if "not in it" in note]
+    assert Decimal(found["totals"][0]["amount"]) == Decimal("12.05")
 
 
 def test_final_figures_keep_their_names(desk: Desk) -> None:

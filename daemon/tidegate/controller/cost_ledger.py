@@ -71,7 +71,7 @@ class CostLedger:
         """What a span of at most a day cost: by the bills of these versions, estimated where they say nothing."""
         fleet, policy = self.current.settings.fleet, self.policy()
         seen = self.telemetry.between(since, until, fleet)
-        standing = {version.id: _stands_in(version, versions) for version in versions}
+        standing = {version.id: stands_in(version, versions) for version in versions}
         charges = ((charge, standing.get(version, False)) for version, charge in self.bills.charges(since, until))
         closed = bool(versions) and all(version.closed for version in versions)
         made = reconcile(
@@ -163,7 +163,7 @@ def _touched(versions: Sequence[SnapshotVersion], now: datetime) -> dict[date, l
     return found
 
 
-def _stands_in(version: SnapshotVersion, versions: Sequence[SnapshotVersion]) -> bool:
+def stands_in(version: SnapshotVersion, versions: Sequence[SnapshotVersion]) -> bool:
     """Whether the billed ledger stands in: it does not where another export of the account fills the effective one."""
     if version.effective_usable:
         return False

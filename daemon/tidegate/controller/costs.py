@@ -9,7 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from tidegate.controller.cost_activity import pools_of
-from tidegate.controller.cost_ledger import CostLedger
+from tidegate.controller.cost_ledger import CostLedger, stands_in
+from tidegate.cost.billing_gap import not_shared_out
 from tidegate.cost.calibration import age
 from tidegate.cost.day_status import together, touches
 from tidegate.cost.estimate import estimate
@@ -137,7 +138,11 @@ class Costs:
         touched = sorted({line.place.day for line in lines})
         kept = self.ledger.days.days(touched[0], touched[-1] + DAY) if touched else ()
         statuses = tuple(each.status for each in kept if each.status.day in set(touched))
-        return Allocation(lines), statuses, ("what is charged for the time to come is not in it yet",)
+        versions = self.ledger.bills.versions()
+        of_span = [
+            (version, stands_in(version, versions)) for version in versions if first <= version.key.start.date() < last
+        ]
+        return Allocation(lines), statuses, not_shared_out(of_span, lines)
 
     def _learned(self) -> Iterator[str]:
         learned, today = self.ledger.calibration(), self.ledger.clock.now().date()
