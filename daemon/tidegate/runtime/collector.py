@@ -14,7 +14,7 @@ EVERYTHING_EVERY = timedelta(hours=6)
 """Real time between two looks through all objects. What they find are the cycles of things that lived long: connections
 and configurations that ended, some kilobytes each."""
 _YOUNG, _MIDDLE, _NEVER = 5_000, 5, 1_000_000_000
-"""Thresholds of the three generations: some milliseconds for each look (45 at most at 300 hosts), whatever the heap is."""
+"""Thresholds of the three generations: some milliseconds a look (45 at most with 300 hosts), however large the heap."""
 
 
 def spare_the_old() -> None:
