@@ -38,6 +38,8 @@ from fakes.source_story import (
 
 from tidegate.alert.evaluate import evaluate
 from tidegate.config.settings import ControllerSettings, Settings
+from tidegate.controller.cost_activity import Telemetry
+from tidegate.controller.cost_ledger import CostLedger
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.figures import PoolReport, pool_reports
@@ -235,8 +237,10 @@ def test_rolling_up_again_changes_nothing(fleet: Fleet) -> None:
 def test_a_million_tokens_cost_the_same(fleet: Fleet) -> None:
     fleet.gathered(BEGIN)
     fleet.rolled_up()
-    costs = Costs(fleet.source.usage, fleet.store.replicas)
-    found = costs.between(NOON - timedelta(hours=1), NOON, fleet.settings.fleet)
+    telemetry = Telemetry(fleet.source.usage, fleet.store.replicas, fleet.source.histories)
+    running = RunningConfig(fleet.settings, lambda: fleet.settings, NOW)
+    ledger = CostLedger(ManualClock(NOW), running, telemetry, fleet.store.bills, fleet.store.costs)
+    found = Costs(ledger).between(NOON - timedelta(hours=1), NOON, fleet.settings.fleet)
     tokens = {line.pool: line.tokens for line in found.pools}
     per_bucket = (PROMPT + GENERATED) * (BUCKET // STEP)
     assert tokens[BASE] == 12 * per_bucket
