@@ -125,8 +125,8 @@ class EngineReading:
     kv_usage_basis: Basis | None = None
     """What `Gauge.KV_CACHE_USAGE` counts in this engine."""
     summed: bool = False
-    """True when a counter here is the sum over ranks that may restart one by one: of a fall nobody can tell how much was
-    added since."""
+    """True when a counter here is the sum over ranks that may restart one by one: of a fall nobody can tell how much
+    was added since."""
 
     @property
     def up(self) -> bool:
