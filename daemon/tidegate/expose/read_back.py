@@ -214,4 +214,4 @@ def _ranked(key: SeriesKey, ranks: Mapping[str, float]) -> SeriesKey:
     number = ranks.get(key.owner, 1.0)
     if number == 1.0 or key.scope != "engine" or key.rank != ONE_RANK or key.name not in _SUMMED:
         return key
-    return replace(key, rank=f"sum of {number:g}")
+    return key._replace(rank=f"sum of {number:g}")

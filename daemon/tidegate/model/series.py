@@ -9,9 +9,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from tidegate.model.machine import Machine, MachineFigure
 from tidegate.model.reading import (
@@ -53,10 +53,10 @@ _SHARED = 4_096
 _XID_EVENTS, _XID_LAST = "xid_events", "xid_last_at"
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesKey:
+class SeriesKey(NamedTuple):
     """One series of a report: `scope` is "host", "gpu" or "engine"; `owner` the GPU's uuid or the engine's name.
 
+    A tuple, since a fleet has a million of them, which are made, hashed and compared by the interpreter itself.
     `rank` is the engine's; of a GPU's series it is the number of the partition, or the code of the XID.
     """
 
@@ -69,7 +69,7 @@ class SeriesKey:
 
     def row(self) -> list[str]:
         """The key as the layout stores it."""
-        return [self.scope, self.owner, self.name, self.rank, self.le]
+        return list(self)
 
 
 def layout_id(keys: Sequence[SeriesKey]) -> str:
