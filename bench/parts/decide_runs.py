@@ -26,6 +26,8 @@ from tidegate.simulate.worlds import of_trace
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build" / "decide.json"
 TRACES = Path(os.environ.get("TIDEGATE_SHARED", ROOT.parent / "shared")) / "traces"
+WORDS = [f"model/{name}.py" for name in ("decision", "fleet", "memory", "memory_json", "policy")]
+"""What of the model the decision speaks in."""
 OURS, BOUND, STORM = "slo", "bound", "storm"
 FILES = {
     "azure": "azure_2023_conv.csv.gz",
@@ -141,7 +143,7 @@ def _result(outcome: Outcome) -> Result:
 
 
 def _key(job: Job) -> str:
-    more = {OURS: ["decide", "model", "link/planner"], BOUND: ["simulate/clairvoyant.py"]}
+    more = {OURS: ["decide", "link/planner", *WORDS], BOUND: ["simulate/clairvoyant.py"]}
     parts = ["simulate", *more.get(job.policy, [])]
     return f"{job.trace}|{job.start:g}|{job.policy}|{job.faults}|{job.seed}|{'|'.join(_digest(part) for part in parts)}"
 
