@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from parts.agent import free_port
 from parts.fleet_samples import START, STEP_SECONDS, HostSamples
-from parts.peers import Peer, Prometheus, VictoriaMetrics, matrix, remote_write
+from parts.peers import Peer, Prometheus, VictoriaMetrics, labelled, matrix, remote_write
 from parts.stored_fleet import SPAN_SECONDS, StoredHost
 from parts.table import Bounds, show
 
@@ -168,7 +168,10 @@ def fill(state: Path, peers: Sequence[Peer], days: int) -> None:
         for host, mine in zip(fleet, places, strict=True)
     ]
     labels = [
-        [{"__name__": METRIC, "series": _name(host.name, host.keys[p].owner, host.keys[p].rank)} for p in mine]
+        [
+            labelled({"__name__": METRIC, "series": _name(host.name, host.keys[p].owner, host.keys[p].rank)})
+            for p in mine
+        ]
         for host, mine in zip(fleet, places, strict=True)
     ]
     for span in range(int(days * DAY / SPAN_SECONDS)):
@@ -184,7 +187,7 @@ def fill(state: Path, peers: Sequence[Peer], days: int) -> None:
 
 def _tell(
     peers: Sequence[Peer],
-    labels: Sequence[Sequence[Mapping[str, str]]],
+    labels: Sequence[Sequence[bytes]],
     parts: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]],
 ) -> None:
     """One span of every host to the peers."""

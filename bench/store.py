@@ -1,11 +1,11 @@
-"""Ingest and disk: our store, Prometheus and VictoriaMetrics on the samples of the same synthetic fleet, in one run.
+"""Ingest and disk: our store, Prometheus and VictoriaMetrics on the same samples of one synthetic fleet, in one run.
 
-First two hours as a fleet reports them: one round of a thousand samples of each host at a time. Ours: from the read
-report to chunks and both rollups, this process and Postgres together, agents' threads and group commit included. The
-peers: remote write of some of these hosts (they need minutes), their own process alone, the client left out (which
-favours them). Then some hours more in larger messages, and what lies on disk of it all. Exits 1 when a bound is broken.
-Debian's packages `prometheus` and `victoria-metrics` are needed (`--install` fetches them); where one is absent it is
-left out. Give it a machine of its own: what else runs makes every figure worse.
+First two hours as a fleet reports them: one round of a thousand samples of each host at a time. Ours: from the body of
+the request (JSON, base64) to chunks and both rollups, this process and Postgres together, agents' threads and group
+commit included, HTTP left out. The peers: remote write of the same samples, their own process alone, HTTP included, the
+client left out. Then some hours more in larger messages, and what lies on disk of it all. Exits 1 when a bound is
+broken. Debian's packages `prometheus` and `victoria-metrics` are needed (`--install` fetches them); where one is absent
+it is left out. Give it a machine of its own: what else runs makes every figure worse. Some four minutes on two cores.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from parts.fleet_samples import SERIES, START, STEP_SECONDS, HostSamples, Samples
-from parts.peers import Peer, Prometheus, VictoriaMetrics, remote_write
+from parts.peers import Peer, Prometheus, VictoriaMetrics, labelled, remote_write
 from parts.store_ingest import OurStore
 from parts.table import Bounds, show
 
@@ -30,6 +31,8 @@ from tidegate.model.series import SeriesKey
 
 WINDOW_ROUNDS = 480
 """Two hours."""
+PIECE = 40
+"""Rounds that are held in memory as messages."""
 AT_ONCE = 120
 """Rounds in a message of the second part."""
 PACKAGES = ("prometheus", "victoria-metrics")
@@ -51,9 +54,12 @@ class Spent:
         self.seconds[what] = self.seconds.get(what, 0.0) + clock() - began
 
 
-def labels(host: HostSamples) -> list[Mapping[str, str]]:
+Spending = Mapping[str, Spent]
+
+
+def labels(host: HostSamples) -> list[bytes]:
     """A host's series as the peers know them."""
-    return [_labels(host.name, key) for key in host.keys]
+    return [labelled(_labels(host.name, key)) for key in host.keys]
 
 
 def _labels(host: str, key: SeriesKey) -> Mapping[str, str]:
@@ -61,26 +67,47 @@ def _labels(host: str, key: SeriesKey) -> Mapping[str, str]:
     return {"__name__": f"tidegate_{key.name}", "host": host} | {name: text for name, text in named.items() if text}
 
 
-def tell_ours(ours: OurStore, hosts: Sequence[HostSamples], parts: Sequence[Samples], spent: Spent) -> None:
-    """The first part: round by round, then what becomes of them."""
-    reports = ours.reports(hosts, parts)
-    with spent.on("reports", lambda: sum(ours.cpu_seconds())):
-        ours.take(hosts, reports)
+def report(
+    ours: OurStore, peers: Sequence[Peer], fleet: Sequence[HostSamples], parts: Sequence[Samples], spent: Spending
+) -> None:
+    """The first part: round by round, each piece of them to all stores; then what becomes of them in ours."""
+    named = [labels(host) for host in fleet]
+    for first in range(0, WINDOW_ROUNDS, PIECE):
+        piece = [part.cut(first, first + PIECE) for part in parts]
+        bodies = ours.bodies(fleet, piece)
+        with spent[OURS].on("reports", ours.cpu_seconds):
+            ours.take(bodies)
+        with ExitStack() as stack:
+            for peer in peers:
+                stack.enter_context(spent[peer.name].on("remote write", peer.cpu_seconds))
+            tell(peers, named, piece, 1)
     now = float(parts[0].moments[-1]) + 420.0
-    with spent.on("compaction", lambda: sum(ours.cpu_seconds())):
-        ours.compact(now)
-    with spent.on("usage", lambda: sum(ours.cpu_seconds())):
+    with spent[OURS].on("usage", ours.cpu_seconds):
         ours.roll_up(now)
+    with spent[OURS].on("compaction", ours.cpu_seconds):
+        ours.compact(now)
 
 
-def tell_peer(peer: Peer, hosts: Sequence[HostSamples], parts: Sequence[Samples], at_once: int) -> None:
-    """A message for each host and so many rounds."""
-    named = [labels(host) for host in hosts]
-    for cut in range(0, len(parts[0].moments), at_once):
-        for mine, part in zip(named, parts, strict=True):
-            times = np.round(part.moments[cut : cut + at_once] * 1_000).astype(np.int64)
-            values = part.values[cut : cut + at_once].T
-            peer.write(remote_write(mine, np.broadcast_to(times, values.shape), values))
+def tell(peers: Sequence[Peer], named: Sequence[Sequence[bytes]], parts: Sequence[Samples], at_once: int) -> None:
+    """The same messages to all of them side by side, one for each host and so many rounds."""
+    if not peers:
+        return
+    with ThreadPoolExecutor(len(peers)) as senders:
+        for cut in range(0, len(parts[0].moments), at_once):
+            messages = [_message(mine, part.cut(cut, cut + at_once)) for mine, part in zip(named, parts, strict=True)]
+            for sent in [senders.submit(_send, peer, messages) for peer in peers]:
+                sent.result()
+
+
+def _message(series: Sequence[bytes], part: Samples) -> bytes:
+    times = np.round(part.moments * 1_000).astype(np.int64)
+    values = part.values.T
+    return remote_write(series, np.broadcast_to(times, values.shape), values)
+
+
+def _send(peer: Peer, messages: Sequence[bytes]) -> None:
+    for message in messages:
+        peer.write(message)
 
 
 def blocks(prometheus: Peer) -> tuple[int, int]:
@@ -106,9 +133,8 @@ def layers(sizes: Mapping[str, int]) -> dict[str, float]:
 
 def main() -> int:
     options = _options()
-    hosts = [HostSamples(number) for number in range(options.hosts)]
-    scraped, share = WINDOW_ROUNDS * options.windows, min(options.peer_hosts, options.hosts)
-    day = int(options.hours * 3_600 / STEP_SECONDS)
+    fleet = [HostSamples(number) for number in range(options.hosts)]
+    rounds = int(options.hours * 3_600 / STEP_SECONDS)
     with tempfile.TemporaryDirectory(prefix="tg-") as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o711)
@@ -118,30 +144,31 @@ def main() -> int:
             for kind in (VictoriaMetrics, Prometheus)
             if kind.installed()
         ]
-        spent = {name: Spent() for name in (OURS, *(peer.name for peer in peers))}
+        spent: Spending = {name: Spent() for name in (OURS, *(peer.name for peer in peers))}
         for _ in range(options.windows):
-            parts = [host.next(WINDOW_ROUNDS) for host in hosts]
-            tell_ours(ours, hosts, parts, spent[OURS])
-            for peer in peers:
-                with spent[peer.name].on("remote write", peer.cpu_seconds):
-                    tell_peer(peer, hosts[:share], parts[:share], 1)
-        hot = {name: size / (scraped * SERIES * len(hosts)) for name, size in layers(ours.sizes()).items()}
-        for _ in range(scraped, day, WINDOW_ROUNDS):
-            parts = [host.next(WINDOW_ROUNDS) for host in hosts]
-            ours.take(hosts, ours.reports(hosts, parts), AT_ONCE)
-            for peer in peers:
-                tell_peer(peer, hosts[:share], parts[:share], AT_ONCE)
-        ours.compact(START + options.hours * 3_600 + 86_400)
-        for peer in peers:
-            peer.settle()
-        each = max(day, scraped) * SERIES
-        total = each * len(hosts)
+            report(ours, peers, fleet, [host.next(WINDOW_ROUNDS) for host in fleet], spent)
+        reported = options.windows * WINDOW_ROUNDS
+        hot = {name: size / (reported * SERIES * len(fleet)) for name, size in layers(ours.sizes()).items()}
+        fill(ours, peers, fleet, max(rounds - reported, 0))
+        total = max(rounds, reported) * SERIES * len(fleet)
         cold = {name: size / total for name, size in layers(_without_hot(ours.sizes())).items()}
-        print(f"{len(hosts)} hosts of {SERIES} series every {STEP_SECONDS:.0f} s; {share} of them for the peers")
-        told = {name: scraped * SERIES * (len(hosts) if name == OURS else share) for name in spent}
-        rates = _tell_rates(spent, told)
-        _tell_disk(hot, cold, peers, each * share)
+        print(f"{len(fleet)} hosts of {SERIES} series every {STEP_SECONDS:.0f} s, all of them to each of: ", end="")
+        print(", ".join(spent))
+        rates = _tell_rates(spent, reported * SERIES * len(fleet))
+        _tell_disk(hot, cold, peers, total)
     return _judge(rates, hot, cold)
+
+
+def fill(ours: OurStore, peers: Sequence[Peer], fleet: Sequence[HostSamples], rounds: int) -> None:
+    """The second part: so many rounds in larger messages, and time for all stores to put them in order."""
+    named = [labels(host) for host in fleet]
+    for _ in range(0, rounds, WINDOW_ROUNDS):
+        parts = [host.next(WINDOW_ROUNDS) for host in fleet]
+        ours.take(ours.bodies(fleet, parts, AT_ONCE))
+        tell(peers, named, parts, AT_ONCE)
+    ours.compact(START + 7 * 86_400)
+    for peer in peers:
+        peer.settle()
 
 
 def _without_hot(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -149,10 +176,9 @@ def _without_hot(sizes: Mapping[str, int]) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if not name.endswith("_hot")}
 
 
-def _tell_rates(spent: Mapping[str, Spent], samples_of: Mapping[str, int]) -> dict[str, float]:
+def _tell_rates(spent: Spending, samples: int) -> dict[str, float]:
     rows, rates = [], {}
     for name, one in spent.items():
-        samples = samples_of[name]
         counted = {what: seconds for what, seconds in one.seconds.items() if what != "usage"}
         rates[name] = samples / sum(counted.values())
         rows += [
@@ -194,8 +220,7 @@ def _judge(rates: Mapping[str, float], hot: Mapping[str, float], cold: Mapping[s
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hosts", type=int, default=100)
-    parser.add_argument("--peer-hosts", type=int, default=20, help="hosts that the peers are told of as well")
+    parser.add_argument("--hosts", type=int, default=64, help="fewer share a transaction less")
     parser.add_argument("--windows", type=int, default=1, help="of two hours, reported round by round")
     parser.add_argument("--hours", type=float, default=8.0, help="on disk in the end, the windows included")
     parser.add_argument("--install", action="store_true", help="fetch Debian's packages first")

@@ -52,6 +52,10 @@ class Samples:
     moments: NDArray[np.float64]
     values: Matrix
 
+    def cut(self, first: int, end: int) -> Samples:
+        """Some of the rounds."""
+        return Samples(self.moments[first:end], self.values[first:end])
+
 
 def keys_of(number: int) -> tuple[SeriesKey, ...]:
     """The thousand series of a host."""

@@ -26,8 +26,16 @@ _SAMPLE = np.dtype([("tag", "u1"), ("size", "u1"), ("value", "u1"), ("float", "<
 _START_SECONDS = 60.0
 
 
-def remote_write(series: Sequence[Labels], times_ms: NDArray[np.int64], values: NDArray[np.float64]) -> bytes:
-    """A WriteRequest (prometheus/prompb), snappy's block format: `values` has a row a series, `times_ms` too."""
+def labelled(labels: Labels) -> bytes:
+    """The labels of a series as every message of it begins."""
+    return b"".join(_label(name, labels[name]) for name in sorted(labels))
+
+
+def remote_write(series: Sequence[bytes], times_ms: NDArray[np.int64], values: NDArray[np.float64]) -> bytes:
+    """A WriteRequest (prometheus/prompb), snappy's block format: `values` has a row a series, `times_ms` too.
+
+    `series`: what `labelled` made of each.
+    """
     cells = np.zeros(values.shape, _SAMPLE)
     cells["tag"], cells["size"] = 0x12, 16  # TimeSeries.samples = 2, of 16 bytes
     cells["value"], cells["float"] = 0x09, values  # Sample.value = 1, a double
@@ -37,8 +45,7 @@ def remote_write(series: Sequence[Labels], times_ms: NDArray[np.int64], values: 
     groups[..., :5] |= 0x80
     cells["ms"] = groups
     parts = []
-    for labels, row in zip(series, cells, strict=True):
-        named = b"".join(_label(name, labels[name]) for name in sorted(labels))
+    for named, row in zip(series, cells, strict=True):
         body = named + row.tobytes()
         parts.append(b"\x0a" + _varint(len(body)) + body)
     compressed: bytes = pa.compress(b"".join(parts), codec="snappy", asbytes=True)

@@ -1,4 +1,4 @@
-"""Our store under a fleet that reports: many threads, one report at a time, then compaction; what it costs."""
+"""Our store under a fleet that reports: from the body of a request to chunks and rollups; what it costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
@@ -19,7 +19,7 @@ from tidegate.store import migrate
 from tidegate.store.database import open_database
 from tidegate.store.embedded import EmbeddedPostgres
 from tidegate.store.store import Store
-from tidegate.wire import Layout, Report
+from tidegate.wire import Batch, Layout, Report
 
 THREADS = 64
 """As many as the threads that a controller takes reports with, and more: an agent each."""
@@ -38,6 +38,7 @@ class OurStore:
     def __init__(self, folder: Path) -> None:
         self._server = EmbeddedPostgres(folder)
         self._sequence = 0
+        self._layouts: dict[str, str] = {}
 
     def __enter__(self) -> OurStore:
         self._server.start()
@@ -53,39 +54,28 @@ class OurStore:
         self._database.close()
         self._server.stop()
 
-    def reports(self, hosts: Sequence[HostSamples], parts: Sequence[Samples]) -> list[list[Report]]:
-        """What the agents would send of the samples, as the wire has read it."""
-        layouts = [host.layout for host in hosts]
-        first = self._sequence + 1
-        self._sequence += len(parts[0].moments)
+    def bodies(self, hosts: Sequence[HostSamples], parts: Sequence[Samples], at_once: int = 1) -> list[list[bytes]]:
+        """What the agents of these hosts post of the samples: so many reports in each, the layouts with the first."""
+        first, self._sequence = self._sequence + 1, self._sequence + len(parts[0].moments)
         return [
             [
-                Report(
-                    boot_id=BOOT,
-                    sequence=first + number,
-                    at=float(at),
-                    layout=layout,
-                    values=row.tobytes(),
-                )
-                for number, (at, row) in enumerate(zip(part.moments, part.values, strict=True))
+                _body(host, part, slice(cut, cut + at_once), first + cut, self._layouts)
+                for cut in range(0, len(part.moments), at_once)
             ]
-            for layout, part in zip(layouts, parts, strict=True)
+            for host, part in zip(hosts, parts, strict=True)
         ]
 
-    def take(self, hosts: Sequence[HostSamples], reports: Sequence[Sequence[Report]], at_once: int = 1) -> None:
-        """Deliver every host's reports in order, `at_once` in a batch, all hosts at the same time."""
-        sent = [list(range(0, len(mine), at_once)) for mine in reports]
-        layouts = [[Layout(id=host.layout, series=[key.row() for key in host.keys])] for host in hosts]
+    def take(self, bodies: Sequence[Sequence[bytes]]) -> None:
+        """Deliver every host's bodies in order, all hosts at the same time: read, stored, answered."""
 
         def work(mine: Sequence[int]) -> None:
-            for cut in sent[0]:
-                for place in mine:
-                    batch = reports[place][cut : cut + at_once]
-                    known = [] if batch[0].sequence > 1 else layouts[place]
-                    at = datetime.fromtimestamp(batch[-1].at, UTC) + timedelta(seconds=1)
-                    self.store.reports.accept(HostName(hosts[place].name), known, batch, at)
+            for number in range(len(bodies[0])):
+                for host in mine:
+                    batch = Batch.model_validate_json(bodies[host][number])
+                    at = datetime.fromtimestamp(batch.sent_at, UTC)
+                    self.store.reports.accept(HostName(batch.host), batch.layouts, batch.reports, at)
 
-        shares = [range(number, len(hosts), THREADS) for number in range(min(THREADS, len(hosts)))]
+        shares = [range(number, len(bodies), THREADS) for number in range(min(THREADS, len(bodies)))]
         threads = [threading.Thread(target=work, args=(share,)) for share in shares]
         for thread in threads:
             thread.start()
@@ -102,15 +92,29 @@ class OurStore:
         """Usage, as the controller does once a minute."""
         self.store.usage.roll_up(datetime.fromtimestamp(now, UTC))
 
-    def cpu_seconds(self) -> tuple[float, float]:
-        """Of this process, and of the database with what it has ended."""
+    def cpu_seconds(self) -> float:
+        """Of this process and of the database, with what it has ended."""
         ended = sum(int(field) for field in _stat(self._postmaster)[13 - 1 : 15 - 1]) / _TICK
-        return time.process_time(), cpu_seconds(family(self._postmaster)) + ended
+        return time.process_time() + cpu_seconds(family(self._postmaster)) + ended
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each table with its indexes and TOAST; parts by the table that they are parts of."""
         with self._database.begin() as connection:
             return {str(row.name): int(row.bytes) for row in connection.execute(_SIZES)}
+
+
+def _body(host: HostSamples, part: Samples, cut: slice, first: int, layouts: dict[str, str]) -> bytes:
+    """A batch as JSON; `first`: its first sequence number, `layouts`: ids by host, of those that were told already."""
+    told = []
+    if host.name not in layouts:
+        told = [Layout(id=host.layout, series=[key.row() for key in host.keys])]
+        layouts[host.name] = told[0].id
+    reports = [
+        Report(boot_id=BOOT, sequence=first + number, at=float(at), layout=layouts[host.name], values=row.tobytes())
+        for number, (at, row) in enumerate(zip(part.moments[cut], part.values[cut], strict=True))
+    ]
+    batch = Batch(host=host.name, sent_at=reports[-1].at + 1.0, layouts=told, reports=reports)
+    return batch.model_dump_json().encode()
 
 
 def _stat(pid: int) -> list[str]:
