@@ -297,12 +297,14 @@ def test_programs_out_of_reach_are_copied_once_and_run_from_there(
     monkeypatch.setattr(embedded_binaries, "readable", lambda paths, user: False)
     user = server_user(state_dir / "data")
     assumed = ServerUser(user.name, user.uid, user.gid, assumed=True)
-    stale = state_dir / "programs-17.0.0"
+    stale, needed = state_dir / "programs-18.0.0", state_dir / "programs-17.0.0"
     stale.mkdir()
+    needed.mkdir()  # another major's may still have to read its data
     programs = embedded_binaries.programs(state_dir, assumed)
     assert programs.is_relative_to(state_dir)
     assert embedded_binaries.major(programs) >= 18
     assert not stale.exists()
+    assert needed.exists()
     before = programs.stat().st_ctime_ns
     assert embedded_binaries.programs(state_dir, assumed) == programs
     assert programs.stat().st_ctime_ns == before
