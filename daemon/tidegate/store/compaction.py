@@ -136,7 +136,7 @@ class StoredCompaction:
                 remove(connection, host, span.start, until, cold=span.cold)
             write(connection, span, samples, before, _minutes(connection, host, minute_series))
             note_seen(connection, fresh.ids.tolist(), window.start, end)
-        mark_next(connection, host, _moved(samples, earlier), until)
+        mark_next(connection, host, lambda: _moved(samples, earlier), until)
         first, last = np.searchsorted(samples.moments, [microseconds(window.start), microseconds(end)])
         settle(connection, window, int(last - first))
         return Compacted(1, fresh.values.size, left_out=_left_out(host, layouts)), layouts
@@ -181,8 +181,7 @@ def _span(window: Window) -> Span:
 
 def _before(connection: Connection, span: Span, samples: Samples, near: Samples | None) -> NDArray[np.float64]:
     """Each series' last total earlier than the span, NaN where none is known."""
-    known = near.last() if near is not None else {}
-    before = np.array([known.get(one, np.nan) for one in samples.ids.tolist()])
+    before = near.last_of(samples.ids) if near is not None else np.full(len(samples.ids), np.nan)
     wanting = np.isnan(before) & (samples.kinds == _COUNTERS)
     if wanting.any():
         told = last_before(connection, np.unique(samples.blocks[wanting]).tolist(), span.start)

@@ -50,9 +50,27 @@ class Samples:
 
     def last(self) -> dict[int, float]:
         """The last value of each series that is a number, by the series' number."""
-        places = np.where(np.isnan(self.values), -1, np.arange(self.values.shape[1])).max(axis=1, initial=-1)
-        found = np.flatnonzero(places >= 0)
-        return dict(zip(self.ids[found].tolist(), self.values[found, places[found]].tolist(), strict=True))
+        found = np.flatnonzero(~np.isnan(totals := self._last()))
+        return dict(zip(self.ids[found].tolist(), totals[found].tolist(), strict=True))
+
+    def last_of(self, ids: NDArray[np.int32]) -> NDArray[np.float64]:
+        """The same for these series, NaN where there is none."""
+        if not len(self.ids):
+            return np.full(len(ids), np.nan)
+        order = np.argsort(self.ids)
+        places = order[np.searchsorted(self.ids, ids, sorter=order).clip(max=len(order) - 1)]
+        return np.where(self.ids[places] == ids, self._last()[places], np.nan)
+
+    def _last(self) -> NDArray[np.float64]:
+        if not len(self.moments):
+            return np.full(len(self.ids), np.nan)
+        last = self.values[:, -1].copy()
+        holed = np.flatnonzero(np.isnan(last))
+        if len(holed):
+            values = self.values[holed]
+            places = np.where(np.isnan(values), 0, np.arange(values.shape[1])).max(axis=1)
+            last[holed] = values[np.arange(len(holed)), places]
+        return last
 
 
 def read_reports(connection: Connection, host: HostName, since: datetime, until: datetime) -> list[Stored]:

@@ -34,11 +34,18 @@ def pack(vector: bytes) -> bytes:
 
 
 def unpack_all(packed: Sequence[bytes], length: int) -> NDArray[np.float64]:
-    """Vectors of one layout: a row a series, a column a vector; raises ValueError as `unpack` does."""
-    weights = np.frombuffer(b"".join(map(_decompressed, packed)), np.uint8)
-    if weights.size != len(packed) * 8 * length:
-        raise ValueError(f"stored vectors are damaged: {len(packed)} of {length} values have {weights.size} bytes")
-    return np.ascontiguousarray(weights.reshape(-1, 8, length).transpose(2, 0, 1)).view("<f8")[:, :, 0]
+    """Vectors of one layout: a row a series, a column a vector; raises ValueError as `unpack` does.
+
+    Columns lie together in memory: take rows, which makes a copy the other way round.
+    """
+    shuffled = np.frombuffer(b"".join(map(_decompressed, packed)), np.uint8)
+    if shuffled.size != len(packed) * 8 * length:
+        raise ValueError(f"stored vectors are damaged: {len(packed)} of {length} values have {shuffled.size} bytes")
+    shuffled = shuffled.reshape(-1, 8, length)
+    vectors = np.empty((len(packed), length, 8), np.uint8)
+    for weight in range(8):  # faster than to let numpy find out how to turn the whole
+        vectors[:, :, weight] = shuffled[:, weight]
+    return vectors.view("<f8")[:, :, 0].T
 
 
 def columns(packed: bytes, places: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from tidegate.store.fence import Fence
 from tidegate.store.locks import lock_series
 from tidegate.store.schema import layout
 from tidegate.store.series import SeriesBook
+from tidegate.store.windows import window_of
 
 _RECENT = timedelta(days=1)
 """Layouts that were not used for longer have been compacted long ago."""
@@ -45,5 +46,6 @@ class Registering:
         with self._database.begin() as connection:
             self._fence.check(connection)
             lock_series(connection, host)
-            found = self._book.columns(connection, host, {name}, (now, now))
+            # From the window's start, as its compaction would say: it then has nothing to write here.
+            found = self._book.columns(connection, host, {name}, (window_of(now), now))
         self._book.remember(host, found)

@@ -5,7 +5,7 @@ An increase reaches over at most `FAR` without a sample: beyond it nobody knows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -40,13 +40,14 @@ def last_before(connection: Connection, blocks: Iterable[int], start: datetime) 
     return found
 
 
-def mark_next(connection: Connection, host: HostName, moved: Mapping[int, int], until: datetime) -> None:
+def mark_next(connection: Connection, host: HostName, moved: Callable[[], Mapping[int, int]], until: datetime) -> None:
     """The last totals of these counters (each with its block) moved: what is made of their next ones is made anew.
 
     That may be several windows, since not every counter is in the next one.
     """
-    waiting = dict(moved)
-    for cold, start in _following(connection, host, until):
+    following = _following(connection, host, until)
+    waiting = dict(moved()) if following else {}
+    for cold, start in following:
         if not waiting:
             return
         rows = _rows(connection, sorted(set(waiting.values())), start, start + timedelta(microseconds=1))

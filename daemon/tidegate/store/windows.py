@@ -9,6 +9,7 @@ from threading import Lock
 from sqlalchemy import Connection, and_, exists, func, select, text, update
 
 from tidegate.model.reading import HostName
+from tidegate.store.binary import cursor
 from tidegate.store.schema import horizon
 from tidegate.store.schema_series import COLD, WINDOW, series_window
 
@@ -30,6 +31,12 @@ _NOTE = text(
     "ON CONFLICT (host, start) DO UPDATE SET version = w.version + 1, "
     "not_before = CASE WHEN w.done = w.version THEN excluded.not_before ELSE w.not_before END"
 )
+_REFRESHED = (
+    "SELECT version, done, (SELECT bool_or(w.cold) FROM series_window w WHERE w.host = %s AND w.start >= %s "
+    "AND w.start < %s) FROM series_window WHERE host = %s AND start = %s"
+)
+_SETTLE = "UPDATE series_window SET done = %s, samples = %s, cold = %s WHERE host = %s AND start = %s"
+"""As texts: of what is asked once a window and host, making the statement costs more than what it does."""
 
 
 def window_of(at: datetime) -> datetime:
@@ -99,22 +106,16 @@ def due(connection: Connection, now: datetime, limit: int) -> list[Window]:
 
 def refreshed(connection: Connection, window: Window) -> Window:
     """The window as it stands now; it is cold when any of the same cold row is."""
-    found = series_window.c
     since = span_start(window.start)
-    together = and_(found.host == window.host, found.start >= since, found.start < since + COLD)
-    cold = select(func.bool_or(found.cold)).where(together).scalar_subquery()
-    query = select(found.version, found.done, cold).where(found.host == window.host, found.start == window.start)
-    row = connection.execute(query).one_or_none()
+    with cursor(connection) as bare:
+        row = bare.execute(_REFRESHED, [window.host, since, since + COLD, window.host, window.start]).fetchone()
     return Window(window.host, window.start, *row) if row else window
 
 
 def settle(connection: Connection, window: Window, samples: int) -> None:
     """The window's chunks hold so many reports, those of the version that was read and all before it."""
-    connection.execute(
-        update(series_window)
-        .where(series_window.c.host == window.host, series_window.c.start == window.start)
-        .values(done=window.version, samples=samples, cold=window.cold)
-    )
+    with cursor(connection) as bare:
+        bare.execute(_SETTLE, [window.version, samples, window.cold, window.host, window.start])
 
 
 def put_off(connection: Connection, host: HostName, since: datetime, until: datetime, not_before: datetime) -> None:
