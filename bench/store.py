@@ -73,27 +73,37 @@ def _labels(host: str, key: SeriesKey) -> Mapping[str, str]:
 def report(
     ours: OurStore, peers: Sequence[Peer], fleet: Sequence[HostSamples], parts: Sequence[Samples], spent: Spending
 ) -> None:
-    """Two hours round by round, each piece of them to all stores; then what becomes of them in ours.
+    """Two hours round by round, each piece of them to ours and to those that `spent` names; then what becomes of them.
 
     The controller's jobs run each minute; of compaction nothing is due before the end but that series are registered.
     """
-    named = [labels(host) for host in fleet] if peers else []
+    told = [peer for peer in peers if peer.name in spent]
+    named = [labels(host) for host in fleet] if told else []
     for first in range(0, WINDOW_ROUNDS, PIECE):
         piece = [part.cut(first, first + PIECE) for part in parts]
         bodies = ours.bodies(fleet, piece)
-        with spent[OURS].on("reports", ours.cpu_seconds):
+        with alone(peers), spent[OURS].on("reports", ours.cpu_seconds):
             ours.take(bodies)
-        with spent[OURS].on("compaction", ours.cpu_seconds):
+        with alone(peers), spent[OURS].on("compaction", ours.cpu_seconds):
             ours.compact(float(piece[0].moments[-1]))
         with ExitStack() as stack:
-            for peer in peers:
+            for peer in told:
                 stack.enter_context(spent[peer.name].on("remote write", peer.cpu_seconds))
-            tell(peers, named, piece, 1)
+            tell(told, named, piece, 1)
     now = float(parts[0].moments[-1]) + 420.0
-    with spent[OURS].on("usage", ours.cpu_seconds):
+    with alone(peers), spent[OURS].on("usage", ours.cpu_seconds):
         ours.roll_up(now)
-    with spent[OURS].on("compaction", ours.cpu_seconds):
+    with alone(peers), spent[OURS].on("compaction", ours.cpu_seconds):
         ours.compact(now)
+
+
+@contextmanager
+def alone(peers: Sequence[Peer]) -> Iterator[None]:
+    """The peers stand still, so that what they do by themselves is not in the way; ours does nothing by itself."""
+    with ExitStack() as stack:
+        for peer in peers:
+            stack.enter_context(peer.still())
+        yield
 
 
 def tell(peers: Sequence[Peer], named: Sequence[Sequence[bytes]], parts: Sequence[Samples], at_once: int) -> None:
@@ -163,7 +173,7 @@ def main() -> int:
         report(ours, peers, fleet, [host.next(WINDOW_ROUNDS) for host in fleet], fresh)
         later: Spending = {OURS: Spent()}
         parts = [host.next(WINDOW_ROUNDS) for host in fleet]
-        report(ours, (), fleet, parts, later)
+        report(ours, peers, fleet, parts, later)
         tell(peers, [labels(host) for host in fleet], parts, AT_ONCE)
         reported = 2 * WINDOW_ROUNDS
         hot = {name: size / (reported * SERIES * len(fleet)) for name, size in layers(ours.sizes()).items()}

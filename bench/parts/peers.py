@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,13 @@ class Peer:
         if not answer.is_success:
             raise SystemExit(f"{self.name} refused a query: {answer.status_code} {answer.text[:300]}")
         return answer.content
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Let it do nothing meanwhile, not even what it does by itself."""
+        self._process.send_signal(signal.SIGSTOP)
+        yield
+        self._process.send_signal(signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
         """What its process used so far."""

@@ -91,3 +91,17 @@ def test_a_leader_that_fails_by_a_mistake_of_ours_leaves_nobody_waiting() -> Non
         for answer in answers:
             with pytest.raises((KeyError, Transient)):
                 answer.result()
+
+
+def test_those_that_come_back_again_and_again_all_get_their_own_answers() -> None:
+    log = Log()
+    joining = Joining(log.write, MOST)
+
+    def often(first: int) -> list[int]:
+        return [joining.submit(first + number) for number in range(200)]
+
+    with ThreadPoolExecutor(12) as threads:
+        answers = list(threads.map(often, range(0, 2400, 200)))
+    assert sum(answers, []) == [number * 10 for number in range(2400)]  # noqa: RUF017 - twelve lists
+    assert sorted(sum(log.groups, [])) == list(range(2400))  # noqa: RUF017
+    assert (joining._busy, len(joining._waiting)) == (False, 0)

@@ -1,8 +1,9 @@
 """Group commit: what many threads want to write at the same time goes into one transaction.
 
-Whoever comes while nobody writes does the writing, for itself and for all that has come meanwhile; then it hands over
-to the first of those that came since. So nobody waits for a timer, a lone writer is not slowed down, and the busier the
-store the larger the groups (DeWitt and others, Implementation Techniques for Main Memory Database Systems, 1984, 3).
+Whoever comes while nobody writes does the writing, for itself and for all that has come meanwhile; when all of these
+have their answers, the first of those that came since goes on. So nobody waits for a timer, a lone writer is not slowed
+down, and the busier the store the larger the groups (DeWitt and others, Implementation Techniques for Main Memory
+Database Systems, 1984, 3).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class _Turn(Generic[Item, Result]):
     leads: bool = False
     following: _Turn[Item, Result] | None = None
     """Whom to wake next: all at once they would only queue for the interpreter, at the price of a switch each."""
+    last: bool = False
+    """The last of its group to be woken: it lets the next group begin, by when the others may have come back."""
     results: list[Result] = field(default_factory=list)
     error: Exception | None = None
 
@@ -56,6 +59,8 @@ class Joining(Generic[Item, Result]):
             turn.asleep.acquire()
             if turn.following is not None:
                 turn.following.asleep.release()
+            elif turn.last:
+                self._hand_over()
             leads = turn.leads
         if leads:
             self._lead()
@@ -66,22 +71,28 @@ class Joining(Generic[Item, Result]):
         return turn.results[0]
 
     def _lead(self) -> None:
-        """Write what waits, the leader's own among it, then hand over."""
+        """Write what waits, the leader's own among it, then wake the others or hand over."""
         with self._lock:
             group = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
         try:
             self._settle(group)
         finally:
-            with self._lock:
-                following = self._waiting[0] if self._waiting else None
-                self._busy = following is not None
-            if following is not None:
-                following.leads = True
-                following.asleep.release()
             for turn, after in pairwise(group[1:]):  # the first is the leader itself
                 turn.following = after
-            for turn in group[1:2]:
-                turn.asleep.release()
+            if len(group) > 1:
+                group[-1].last = True
+                group[1].asleep.release()
+            else:
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let the first that waits go on, if there is one."""
+        with self._lock:
+            following = self._waiting[0] if self._waiting else None
+            self._busy = following is not None
+        if following is not None:
+            following.leads = True
+            following.asleep.release()
 
     def _settle(self, group: Sequence[_Turn[Item, Result]]) -> None:
         try:
