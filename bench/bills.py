@@ -66,7 +66,8 @@ def make(path: Path, rows: int) -> None:
 def read(path: Path) -> None:
     """As a dry run."""
     from tidegate.bills.parts import gather
-    from tidegate.bills.reading import Reading, Wishes
+    from tidegate.bills.reading import Reading
+    from tidegate.bills.wishes import Wishes
 
     reading = Reading(gather([path]), Wishes())
     for _ in reading.items():
@@ -76,9 +77,10 @@ def read(path: Path) -> None:
 
 def take(path: Path, dsn: str) -> None:
     """As the controller does."""
-    from tidegate.bills.orders import hashes_of, order_of, reading_of
+    from tidegate.bills.orders import hashes_of, order_of
     from tidegate.bills.parts import gather
-    from tidegate.bills.reading import Wishes
+    from tidegate.bills.reading import reading_of
+    from tidegate.bills.wishes import Wishes
     from tidegate.controller.bill_book import BillBook
     from tidegate.runtime.clock import SystemClock
     from tidegate.store.bills import StoredBills

@@ -16,6 +16,7 @@ from tidegate.controller.queries import Queries
 from tidegate.expose.controller_pages import ControllerPages
 from tidegate.link.bell import Bell
 from tidegate.link.command_client import CommandClient
+from tidegate.link.operator_client import OperatorClient
 from tidegate.link.query_messages import QueryForm
 from tidegate.link.report_endpoint import build_app
 from tidegate.model.history import METRICS, Aggregate, History, Label, Layer, Limits, Question, metric
@@ -79,7 +80,7 @@ def test_a_step_without_a_sample_is_null(desk: Desk, now: datetime) -> None:
 
 
 def test_the_typed_client_asks_for_groups_and_rates(desk: Desk, now: datetime) -> None:
-    client = CommandClient(desk.url, None)
+    client = OperatorClient(CommandClient(desk.url, None))
     form = QueryForm(metric="prompt_tokens", since=now, step="1m", pool=["base"], by=[Label.POOL])
 
     found = client.history(form)

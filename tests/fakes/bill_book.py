@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidegate.bills.orders import hashes_of, order_of, reading_of
+from tidegate.bills.orders import hashes_of, order_of
 from tidegate.bills.parts import gather
-from tidegate.bills.reading import Wishes
+from tidegate.bills.reading import reading_of
+from tidegate.bills.wishes import Wishes
 from tidegate.controller.bill_book import BillBook
 from tidegate.model.bill import ImportResult, SnapshotVersion
 from tidegate.runtime.clock import Clock

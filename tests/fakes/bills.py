@@ -8,7 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from tidegate.bills.parts import gather
-from tidegate.bills.reading import Reading, Wishes
+from tidegate.bills.reading import Reading
+from tidegate.bills.wishes import Wishes
 from tidegate.model.bill import BillRead, LedgerSum
 from tidegate.model.charge import Charge, Quarantined
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes.bills import Found, focus, focus_row, read_files, read_text
 
-from tidegate.bills.reading import Wishes
+from tidegate.bills.wishes import Wishes
 from tidegate.model.charge import ChargeCategory, CommitmentStatus, ServiceClass
 from tidegate.model.price import Price, Prices
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from fakes.bills import FOCUS, focus, focus_row, read_bytes, read_files, read_text
 
-from tidegate.bills.reading import Wishes
+from tidegate.bills.wishes import Wishes
 from tidegate.model.charge import ChargeCategory
 from tidegate.runtime.errors import Permanent
 

@@ -21,9 +21,9 @@ from tidegate.bills import (
 from tidegate.bills.columns import Columns
 from tidegate.bills.format import Format
 from tidegate.bills.parts import Part
+from tidegate.bills.wishes import AUTO
 from tidegate.runtime.errors import Permanent
 
-AUTO = "auto"
 _HEADER_WITHIN = 20
 
 FORMATS: tuple[Format, ...] = (

@@ -1,4 +1,4 @@
-"""From files to an import order, and from an order to a pass over its files."""
+"""From files to an import order: what is said of them, and a hash of it all. Reads no row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tidegate.bills.parts import Bundle, Part
-from tidegate.bills.reading import Reading, Wishes
+from tidegate.bills.parts import Bundle
+from tidegate.bills.wishes import Wishes
 from tidegate.model.bill import BillPart, ImportOrder
-from tidegate.model.price import Prices
 from tidegate.runtime.errors import Permanent
 
 _BLOCK = 1 << 20
@@ -54,10 +53,3 @@ def _hash(path: Path, progress: Callable[[int], None] | None) -> str:
     except OSError as error:
         raise Permanent(f"{path}: {error.strerror}") from error
     return digest.hexdigest()
-
-
-def reading_of(order: ImportOrder, prices: Prices) -> Reading:
-    """Ready to be iterated."""
-    parts = tuple(Part(part.name, Path(part.path), part.entry, part.hints, part.rows) for part in order.parts)
-    bundle = Bundle(parts, tuple(dict.fromkeys(part.path for part in parts)), order.left_out)
-    return Reading(bundle, Wishes(order.source, order.account, order.currency, order.shard, prices))

@@ -9,18 +9,20 @@ from datetime import datetime
 from decimal import localcontext
 from hashlib import blake2b
 from itertools import chain, islice
+from pathlib import Path
 from typing import IO
 
 from tidegate.bills.cells import EXACT, NumberError, decimal_comma
 from tidegate.bills.columns import Columns
 from tidegate.bills.format import Format, Item, Manner, Reader, RowError
-from tidegate.bills.formats import AUTO, choose
+from tidegate.bills.formats import choose
 from tidegate.bills.moments import MomentError, writes_day_first
 from tidegate.bills.overlap import Sketch, overlaps
 from tidegate.bills.parts import Bundle, Part, opened
 from tidegate.bills.records import Records, records_of
 from tidegate.bills.tally import Aside, Tally
-from tidegate.model.bill import BillRead, Declared, FileRead, added
+from tidegate.bills.wishes import Wishes
+from tidegate.model.bill import BillRead, Declared, FileRead, ImportOrder, added
 from tidegate.model.charge import NO_CURRENCY, Charge, Quarantined, SnapshotKey
 from tidegate.model.price import Prices
 from tidegate.runtime.errors import Permanent
@@ -31,18 +33,6 @@ _LEFT_OUT_SHOWN = 5
 _HEADER_WITHIN = 20
 _LATE = "keys that only later objects have and that no figure needs"
 _TOTAL_WORDS = frozenset({"total", "grand total", "sum", "合计", "总计", "小计", "汇总"})
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the operator says about the files."""
-
-    source: str = AUTO
-    account: str = ""
-    """Of files that name none; of those that do, the one that they must be of."""
-    currency: str = ""
-    shard: str = ""
-    prices: Prices = field(default_factory=Prices)
 
 
 @dataclass(slots=True)
@@ -182,6 +172,13 @@ class Reading:
             warnings=tuple(self.notes),
             overlapping=tuple(self.overlapping),
         )
+
+
+def reading_of(order: ImportOrder, prices: Prices) -> Reading:
+    """The pass over the files of an order, ready to be iterated."""
+    parts = tuple(Part(part.name, Path(part.path), part.entry, part.hints, part.rows) for part in order.parts)
+    bundle = Bundle(parts, tuple(dict.fromkeys(part.path for part in parts)), order.left_out)
+    return Reading(bundle, Wishes(order.source, order.account, order.currency, order.shard, prices))
 
 
 @dataclass(slots=True)

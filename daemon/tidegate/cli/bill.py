@@ -19,9 +19,10 @@ from tidegate.runtime.errors import Permanent
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from tidegate.bills.reading import Wishes
+    from tidegate.bills.wishes import Wishes
     from tidegate.link.bill_client import BillClient
     from tidegate.link.bill_messages import BillShape
+    from tidegate.model.price import Price
 
 app = typer.Typer(help="The provider's bills: import, compare, close.", no_args_is_help=True)
 
@@ -70,18 +71,27 @@ def import_(
 
 
 def _wishes(source: str, account: str, currency: str, shard: str, prices: Path | None) -> Wishes:
-    from tidegate.bills.formats import NAMES
-    from tidegate.bills.price_file import read_prices
-    from tidegate.bills.reading import Wishes
+    from tidegate.bills.wishes import AUTO, Wishes
     from tidegate.model.price import Prices
 
-    if source not in NAMES:
-        raise Permanent(f"--source {source}: there is no such format; known: {', '.join(NAMES)}")
+    if source != AUTO:
+        _check(source)
     code = currency.strip().upper()
     if code and not (code.isascii() and code.isalpha() and len(code) == 3):
         raise Permanent(f"--currency {currency[:20]}: write the three letters of ISO 4217, such as USD")
-    known = Prices(read_prices(prices) if prices else ())
-    return Wishes(source=source, account=account.strip(), currency=code, shard=shard.strip(), prices=known)
+    known: Sequence[Price] = ()
+    if prices is not None:
+        from tidegate.bills.price_file import read_prices
+
+        known = read_prices(prices)
+    return Wishes(source=source, account=account.strip(), currency=code, shard=shard.strip(), prices=Prices(known))
+
+
+def _check(source: str) -> None:
+    from tidegate.bills.formats import NAMES
+
+    if source not in NAMES:
+        raise Permanent(f"--source {source}: there is no such format; known: {', '.join(NAMES)}")
 
 
 def _read(files: Sequence[Path], wishes: Wishes) -> BillShape:

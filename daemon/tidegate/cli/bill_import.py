@@ -12,7 +12,7 @@ from tidegate.cli.progress import progress_bar
 from tidegate.link.bill_client import BillClient
 
 if TYPE_CHECKING:
-    from tidegate.bills.reading import Wishes
+    from tidegate.bills.wishes import Wishes
     from tidegate.link.bill_messages import BillShape
     from tidegate.link.command_client import CommandClient
 

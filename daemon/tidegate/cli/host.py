@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.cli.remote import DEFAULT_URL, ControllerOption, TokenOption, client
+from tidegate.cli.remote import DEFAULT_URL, ControllerOption, TokenOption, operator_client
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,13 +45,13 @@ def revoke(name: Name, controller: ControllerOption = DEFAULT_URL, token_file: T
 @app.command("list")
 def list_hosts(controller: ControllerOption = DEFAULT_URL) -> None:
     """Show every host that was ever enrolled."""
-    for host in client(controller, None).hosts():
+    for host in operator_client(controller, None).hosts():
         seen = host.last_seen.strftime("%Y-%m-%d %H:%M:%S UTC") if host.last_seen else "never seen"
         typer.echo(f"{host.name}\t{'revoked' if host.revoked else 'enrolled'}\t{seen}")
 
 
 def _command(action: HostAction, name: str, controller: str, token_file: Path | None) -> None:
-    answer = client(controller, token_file).host(action, name)
+    answer = operator_client(controller, token_file).host(action, name)
     typer.echo(f"host {answer.name} {answer.done}", err=True)
     if answer.token:
         typer.echo(answer.token)

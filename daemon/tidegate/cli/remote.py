@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from tidegate.link.command_client import CommandClient
+    from tidegate.link.operator_client import OperatorClient
     from tidegate.link.pool_client import PoolClient
 
 DEFAULT_URL = "http://127.0.0.1:9092"
@@ -40,6 +41,13 @@ def pool_client(controller: str, token_file: Path | None) -> PoolClient:
     from tidegate.link.pool_client import PoolClient
 
     return PoolClient(client(controller, token_file))
+
+
+def operator_client(controller: str, token_file: Path | None) -> OperatorClient:
+    """The same for the commands about hosts and users."""
+    from tidegate.link.operator_client import OperatorClient
+
+    return OperatorClient(client(controller, token_file))
 
 
 def _own_token() -> Path:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tidegate.cli.remote import DEFAULT_URL, ControllerOption, TokenOption, client
+from tidegate.cli.remote import DEFAULT_URL, ControllerOption, TokenOption, operator_client
 
 app = typer.Typer(help="Add the people and programs that command the controller.", no_args_is_help=True)
 
@@ -28,6 +28,6 @@ def add(
     """Add a user, or give one another token and role; prints the token, this once."""
     from tidegate.link.messages import Role
 
-    answer = client(controller, token_file).user(name, Role(role))
+    answer = operator_client(controller, token_file).user(name, Role(role))
     typer.echo(f"user {answer.name} {answer.done}", err=True)
     typer.echo(answer.token)

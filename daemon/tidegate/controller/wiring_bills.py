@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tidegate.bills.orders import hashes_of, order_of, reading_of
+from tidegate.bills.orders import hashes_of, order_of
 from tidegate.bills.parts import gather
-from tidegate.bills.reading import Wishes
+from tidegate.bills.reading import reading_of
 from tidegate.bills.remote import RemotePlace, options_in
 from tidegate.bills.watch import Delivery, Seen, deliveries_in
+from tidegate.bills.wishes import Wishes
 from tidegate.config.settings_bills import BillSettings
 from tidegate.controller.bill_book import BillBook
 from tidegate.controller.bill_watch import Arrival, BillWatch, Place
