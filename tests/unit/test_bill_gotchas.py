@@ -92,6 +92,19 @@ def test_decimal_comma_with_semicolons(tmp_path: Path) -> None:
     assert read_text(tmp_path, text).billed == Decimal("1236.30")
 
 
+def test_files_joined_to_one_have_their_header_within(tmp_path: Path) -> None:
+    found = read_text(tmp_path, TWO + TWO + FOCUS + "\n")
+    assert (found.read.rows, found.billed, found.quarantined) == (4, Decimal("6.60"), ())
+    assert any("header stands in it once more" in text and "(2 rows)" in text for text in found.read.warnings)
+
+
+def test_a_bill_that_names_no_account_says_so(tmp_path: Path) -> None:
+    (sums,) = read_text(tmp_path, focus(focus_row("1", account=""))).read.snapshots
+    assert any("--account" in text for text in sums.warnings)
+    (sums,) = read_text(tmp_path, focus(focus_row("1", account="")), wishes=Wishes(account="A")).read.snapshots
+    assert sums.warnings == ()
+
+
 def test_thousands_separators(tmp_path: Path) -> None:
     assert read_text(tmp_path, focus(focus_row('"1,234,567.89"'), focus_row("0.11"))).billed == Decimal("1234568.00")
 

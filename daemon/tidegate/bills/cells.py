@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 
 NOTHING: Mapping[str, str] = dict.fromkeys(
@@ -28,8 +29,12 @@ _CODE = re.compile(r"^[A-Z]{3}(?=[-+\d.])|(?<=[\d.])[A-Z]{3}$|元$")
 _SIMPLE = re.compile(r"[+-]?\d{1,29}(\.\d{0,58})?", re.ASCII)
 """What nearly every amount looks like; within every bound as it stands."""
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_COMMA_SIGN = re.compile(r"-?(\d{1,3}(?:\.\d{3})+|\d+),(\d+(?:[eE][+-]?\d+)?)")
-_DOT_SIGN = re.compile(r"-?\d*\.\d+")
+_MARK = re.compile(
+    r"[-+]?(\d{1,3}(?:\.\d{3})+(?=,)|\d{1,3}(?:,\d{3})+(?=\.)|\d*)([.,])(\d+)(?:[eE][+-]?\d+)?", re.ASCII
+)
+"""A number with one mark that may part its decimals: digits, in groups or not, the mark, digits."""
+_GROUPS = re.compile(r"[-+]?\d{1,3}([.,])\d{3}(?:\1\d{3})+", re.ASCII)
+"""Two groups at least: their mark parts no decimals."""
 
 
 class NumberError(ValueError):
@@ -49,7 +54,7 @@ def decimal_of(text: str, *, comma: bool = False) -> Decimal | None:
         return None
     if len(text) > _LONGEST_NUMBER:
         return _refuse(text)
-    bare = _CODE.sub("", text.strip().translate(_SYMBOLS))
+    bare = _without_signs(text)
     negative = bare.startswith("(") and bare.endswith(")")
     bare = bare[1:-1] if negative else bare
     if bare.endswith("-") and bare[:1].isdigit():  # as ledgers write it
@@ -58,6 +63,11 @@ def decimal_of(text: str, *, comma: bool = False) -> Decimal | None:
         return None
     number = _bounded(_read(bare, text, comma=comma), text)
     return number.copy_negate() if negative else number
+
+
+def _without_signs(text: str) -> str:
+    """A cell without blanks and what names its currency."""
+    return _CODE.sub("", text.strip().translate(_SYMBOLS))
 
 
 def _read(bare: str, text: str, *, comma: bool) -> Decimal:
@@ -86,18 +96,42 @@ def _refuse(text: str) -> Decimal:
     raise NumberError(f"{text[:40]!r} is not a number")
 
 
-def decimal_comma(cells: Iterable[str], delimiter: str) -> bool:
-    """Whether a file writes its decimals with a comma, by a sample of its cells: decided once, never by row."""
-    commas = ambiguous = dots = 0
+@dataclass(frozen=True, slots=True)
+class Decimals:
+    """How a file writes decimals: decided once, by a sample of its cells, never by row."""
+
+    comma: bool
+    doubt: str = ""
+    """A cell that may mean either, where nothing else in the file decides."""
+
+
+def decimals_of(money: Iterable[str], others: Iterable[str], delimiter: str) -> Decimals:
+    """Amounts decide; where they may mean either, all other cells; then the delimiter, for `;` is there for commas."""
+    commas, points, doubt = _marks(map(_without_signs, money))
+    if commas == points:
+        commas, points, _ = _marks(others)
+    if commas != points or not doubt:
+        return Decimals(comma=commas > points)
+    european = delimiter == ";"
+    return Decimals(comma=european and "," in doubt, doubt=doubt if european else "")
+
+
+def _marks(cells: Iterable[str]) -> tuple[int, int, str]:
+    """(sure commas, sure points, a cell such as 1.234 or 1,234 that may be either)."""
+    commas = points = 0
+    doubt = ""
     for cell in cells:
-        if _DOT_SIGN.fullmatch(cell):
-            dots += 1
-        elif found := _COMMA_SIGN.fullmatch(cell):
-            sure = len(found[2]) != 3 or found[1] == "0" or "." in found[1]
-            commas, ambiguous = commas + sure, ambiguous + (not sure)
-    if dots and not commas:
-        return False
-    return commas > dots or bool(ambiguous and delimiter == ";")
+        if found := _GROUPS.fullmatch(cell):
+            commas, points = commas + (found[1] == "."), points + (found[1] == ",")
+            continue
+        if not (found := _MARK.fullmatch(cell)):
+            continue
+        whole, mark, rest = found[1], found[2], found[3]
+        if len(rest) == 3 and whole not in ("", "0") and len(whole) <= 3:
+            doubt = doubt or cell
+        else:
+            commas, points = commas + (mark == ","), points + (mark == ".")
+    return commas, points, doubt
 
 
 def text_of(cell: str) -> str:

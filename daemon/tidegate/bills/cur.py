@@ -2,11 +2,12 @@
 
 https://docs.aws.amazon.com/cur/latest/userguide/. The effective cost by line item type is that of AWS' own Cloud
 Intelligence Dashboards and of focus_converters, with their missing case: refunds of a savings plan's upfront fee.
+Where costs are net of discounts, all parts of a commitment are, so that used and unused add up to what was paid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -16,9 +17,11 @@ from tidegate.bills.columns import Columns
 from tidegate.bills.format import Cells, Format, Hint, Manner, RowError
 from tidegate.bills.moments import month_around
 from tidegate.bills.words import class_of
+from tidegate.cost.atoms import trimmed
 from tidegate.model.charge import Charge, ChargeCategory, CommitmentStatus, ServiceClass
 
 _ZERO = Decimal(0)
+_SHARE = Decimal("1e-18")
 _COST = "lineitemunblendedcost"
 _NET = "lineitemnetunblendedcost"
 _CATEGORIES = {
@@ -46,6 +49,7 @@ _FREQUENCY = {
     "SavingsPlanUpfrontFee": "one-time",
     "Fee": "one-time",
 }
+_DISCOUNTS = {kind for kind in _CATEGORIES if kind.endswith("Discount")}
 _USED = {"DiscountedUsage", "SavingsPlanCoveredUsage"}
 _TAG_PREFIXES = {
     "resourceTags/": "",
@@ -66,11 +70,17 @@ class _Places:
     net_sp_effective: int
     sp_commitment: int
     sp_used: int
+    sp_accrued: tuple[int, int]
+    """What of the plan's upfront and recurring fees falls to the period ..."""
+    net_sp_accrued: tuple[int, int]
+    """... and the same after discounts."""
     sp_arn: int
     ri_effective: int
     net_ri_effective: int
     ri_unused_upfront: int
     ri_unused_fee: int
+    net_ri_unused_upfront: int
+    net_ri_unused_fee: int
     ri_arn: int
 
 
@@ -88,13 +98,24 @@ class CurReader(Cells):
             net_sp_effective=find("savingsplannetsavingsplaneffectivecost"),
             sp_commitment=find("savingsplantotalcommitmenttodate"),
             sp_used=find("savingsplanusedcommitment"),
+            sp_accrued=(
+                find("savingsplanamortizedupfrontcommitmentforbillingperiod"),
+                find("savingsplanrecurringcommitmentforbillingperiod"),
+            ),
+            net_sp_accrued=(
+                find("savingsplannetamortizedupfrontcommitmentforbillingperiod"),
+                find("savingsplannetrecurringcommitmentforbillingperiod"),
+            ),
             sp_arn=find("savingsplansavingsplanarn"),
             ri_effective=find("reservationeffectivecost"),
             net_ri_effective=find("reservationneteffectivecost"),
             ri_unused_upfront=find("reservationunusedamortizedupfrontfeeforbillingperiod"),
             ri_unused_fee=find("reservationunusedrecurringfee"),
+            net_ri_unused_upfront=find("reservationnetunusedamortizedupfrontfeeforbillingperiod"),
+            net_ri_unused_fee=find("reservationnetunusedrecurringfee"),
             ri_arn=find("reservationreservationarn"),
         )
+        self._netted = False
         self._account, self._user = find("billpayeraccountid"), find("lineitemusageaccountid")
         self._currency = find("lineitemcurrencycode")
         self._billing = find("billbillingperiodstartdate"), find("billbillingperiodenddate")
@@ -113,7 +134,7 @@ class CurReader(Cells):
     def read(self, cells: list[str], row: int) -> Charge:
         """The charge of a line item."""
         kind = self.text(cells, self._p.kind)
-        billed = self._billed(cells)
+        billed = self._billed(cells, kind)
         start, end, billing_start, billing_end = self._periods(cells)
         usage_type, product = self.text(cells, self._usage_type), self.text(cells, self._product)
         instance = self.text(cells, self._instance) or self._of_product(cells, "instance_type")
@@ -154,10 +175,18 @@ class CurReader(Cells):
             row=row,
         )
 
-    def _billed(self, cells: list[str]) -> Decimal:
-        """What the invoice takes: net of discounts where the report has net columns (only discounted accounts do)."""
+    def look(self, sample: Iterable[Sequence[str]]) -> None:
+        """Whether net costs are filled in: CUR 2.0 has their column without them too."""
+        net = self._p.net
+        self._netted = any(net < len(cells) and self.text(cells, net) for cells in sample)
+
+    def _billed(self, cells: list[str], kind: str) -> Decimal:
+        """What the invoice takes: net of discounts where the report has net costs (only discounted accounts do)."""
         net = self.number(cells, self._p.net)
         if net is None:
+            if self._netted and kind in _DISCOUNTS:
+                self.note("discounts without a net cost count 0, for the others' net costs have them in them")
+                return _ZERO
             return self.amount(cells, self._p.cost)
         if net != self.number(cells, self._p.cost):
             self.note("net costs differ from unblended ones: the net ones count, as on the invoice")
@@ -171,13 +200,31 @@ class CurReader(Cells):
         if kind == "DiscountedUsage":
             return self._first(cells, billed, p.net_ri_effective, p.ri_effective)
         if kind == "SavingsPlanRecurringFee":  # what covered usage has not taken of the commitment
-            return EXACT.subtract(self._or_zero(cells, p.sp_commitment), self._or_zero(cells, p.sp_used))
+            return self._unused_plan(cells, billed)
         if kind in ("SavingsPlanNegation", "SavingsPlanUpfrontFee"):
             return _ZERO
         if kind == "RIFee":
-            return EXACT.add(self._or_zero(cells, p.ri_unused_upfront), self._or_zero(cells, p.ri_unused_fee))
+            upfront = self._first(cells, _ZERO, p.net_ri_unused_upfront, p.ri_unused_upfront)
+            return EXACT.add(upfront, self._first(cells, _ZERO, p.net_ri_unused_fee, p.ri_unused_fee))
         paid_before = (kind == "Fee" and cells[p.ri_arn]) or (kind == "Refund" and cells[p.sp_arn])
         return _ZERO if paid_before else billed
+
+    def _unused_plan(self, cells: list[str], billed: Decimal) -> Decimal:
+        """What of a savings plan covered nothing; after discounts where the covered usage's cost is.
+
+        The report has no net figure of it: the unused part is taken in the proportion of the plan's net fee to its fee.
+        """
+        p = self._p
+        unused = EXACT.subtract(self._or_zero(cells, p.sp_commitment), self._or_zero(cells, p.sp_used))
+        fee, net = self._total(cells, p.sp_accrued), self._total(cells, p.net_sp_accrued)
+        if not (fee and net):
+            fee, net = self._or_zero(cells, p.cost), billed
+        if not fee or fee == net:
+            return unused
+        return trimmed(EXACT.divide(EXACT.multiply(unused, net), fee).quantize(_SHARE, context=EXACT))
+
+    def _total(self, cells: list[str], places: tuple[int, int]) -> Decimal:
+        return EXACT.add(self._or_zero(cells, places[0]), self._or_zero(cells, places[1]))
 
     def _first(self, cells: list[str], otherwise: Decimal, *places: int) -> Decimal:
         found = (self.number(cells, place) for place in places)

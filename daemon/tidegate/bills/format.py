@@ -46,6 +46,10 @@ class Reader(Protocol):
     notes: dict[str, int]
     """What was noticed, and in how many rows."""
 
+    def look(self, sample: Iterable[Sequence[str]]) -> None:
+        """See the first rows before any is read, for what is decided once for a file."""
+        ...
+
     def read(self, cells: list[str], row: int) -> Item | tuple[Item, ...]:
         """What a row says; raises RowError, NumberError or MomentError. `cells` has one empty cell more."""
         ...
@@ -100,6 +104,9 @@ class Cells:
         self._moments: dict[str, datetime | None] = {}
         self._codes: dict[str, str] = {}
         self._tags: dict[str, Mapping[str, str]] = {}
+
+    def look(self, sample: Iterable[Sequence[str]]) -> None:
+        """See the first rows; most formats need not."""
 
     def note(self, text: str) -> None:
         """Count something that the reader of the bill should know of many rows together."""

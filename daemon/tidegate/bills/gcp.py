@@ -71,6 +71,7 @@ class GcpReader(Cells):
             billed=net,
             effective=net,
             category=self._category(kind),
+            commitment_id=self._commitment(sku),
             service=class_of(sku, service) if kind in ("", "regular") else ServiceClass.OTHER,
             service_name=service,
             resource_id=self.text(cells, *self._resource),
@@ -91,6 +92,16 @@ class GcpReader(Cells):
             file=self.manner.file,
             row=row,
         )
+
+    def _commitment(self, sku: str) -> str:
+        """The fee of a commitment, which names no resource. What it covers has its own price off as a credit."""
+        if not sku.startswith("Commitment"):
+            return ""
+        self.note(
+            "fees of commitments stand on lines of their own, not at the usage that they cover: "
+            "[cost] idle may share them out"
+        )
+        return sku
 
     def _category(self, kind: str) -> ChargeCategory:
         found = _CATEGORIES.get(kind)

@@ -45,10 +45,15 @@ def overlaps(sketches: list[Sketch]) -> Iterator[tuple[str, str, float]]:
         shared = Counter(other for digest in sketch.smallest for other in holders.get(digest, ()))
         for other, count in sorted(shared.items()):
             share = _share(sketches[other], sketch)
-            if count >= _FEWEST and share >= _SUSPECT:
+            if (count >= _FEWEST and share >= _SUSPECT) or _the_same(sketches[other], sketch):
                 yield sketches[other].file, sketch.file, share
         for digest in sketch.smallest:
             holders.setdefault(digest, []).append(number)
+
+
+def _the_same(one: Sketch, other: Sketch) -> bool:
+    """Whether two files are known whole and hold the same rows: packed once and once not, however few they are."""
+    return one.limit == other.limit == _ALL and one.smallest == other.smallest
 
 
 def _share(one: Sketch, other: Sketch) -> float:

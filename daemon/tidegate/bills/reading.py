@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
-from tidegate.bills.cells import EXACT, NumberError, decimal_comma
+from tidegate.bills.cells import EXACT, NumberError, decimals_of
 from tidegate.bills.columns import Columns
 from tidegate.bills.format import Format, Item, Manner, Reader, RowError
 from tidegate.bills.formats import choose
@@ -32,6 +32,8 @@ _SHOWN = 200
 _LEFT_OUT_SHOWN = 5
 _HEADER_WITHIN = 20
 _LATE = "keys that only later objects have and that no figure needs"
+_EITHER = "an amount such as {cell} may be a whole number in groups or have three decimals; taken as the latter"
+_JOINED = "the header stands in it once more, as in files that were joined; it is no row"
 _TOTAL_WORDS = frozenset({"total", "grand total", "sum", "合计", "总计", "小计", "汇总"})
 
 
@@ -248,26 +250,40 @@ def _open(records: Records, part: Part, wishes: Wishes) -> _Opening:
         raise Permanent(
             f"{part.name}: the column {min(twice)} stands twice: which one counts cannot be told; remove one"
         )
-    places = [place for name in format_.times if (place := columns.find(name)) < len(columns)]
+    money = chain.from_iterable(_cells_of(sample, columns, format_.money))
+    decimals = decimals_of(money, chain.from_iterable(sample), records.delimiter)
     manner = Manner(
         file=part.name,
         account=wishes.account,
         currency=wishes.currency,
-        comma=decimal_comma(chain.from_iterable(sample), records.delimiter),
-        day_first=writes_day_first(tuple(row[place] for place in places if place < len(row)) for row in sample if row),
+        comma=decimals.comma,
+        day_first=writes_day_first(_cells_of(sample, columns, format_.times)),
         prices=wishes.prices,
     )
     reader = format_.reader(columns, manner)
+    reader.look(sample)
+    if decimals.doubt:
+        reader.notes[_EITHER.format(cell=decimals.doubt)] = 1
     if columns.doubled:
         reader.notes[f"columns that stand twice ({', '.join(sorted(columns.doubled)[:5])}): the first counts"] = 1
-    return _Opening(
-        format_, columns, reader, manner, _blank_free(chain(sample, records.rows)), len(columns), records.growing
-    )
+    rows = _rows_of(chain(sample, records.rows), list(columns.header), reader.notes)
+    return _Opening(format_, columns, reader, manner, rows, len(columns), records.growing)
 
 
-def _blank_free(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Blank lines are no rows: neither empty ones nor lines of blanks or of separators alone."""
-    return (cells for cells in rows if cells[0].strip() or any(map(str.strip, cells)))
+def _cells_of(sample: Sequence[list[str]], columns: Columns, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Of each row the cells of the columns that are there."""
+    places = [columns.find(name) for name in names if columns.has(name)]
+    return (tuple(row[place] for place in places if place < len(row)) for row in sample)
+
+
+def _rows_of(rows: Iterator[list[str]], header: list[str], notes: dict[str, int]) -> Iterator[list[str]]:
+    """Blank lines are no rows, be they separators alone; nor is the header of a file that was joined to another."""
+    first = header[0]
+    for cells in rows:
+        if cells[0] == first and cells == header:
+            notes[_JOINED] = notes.get(_JOINED, 0) + 1
+        elif cells[0].strip() or any(map(str.strip, cells)):
+            yield cells
 
 
 def _digest(cells: Sequence[str]) -> int:

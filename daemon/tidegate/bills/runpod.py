@@ -30,6 +30,7 @@ _OTHERS = (
 _PARTS = tuple(name for names in (*_DISKS, *_OTHERS) for name in names)
 _START = ("starttime", "bucketstart", "time", "start", "date")
 _IDS = ("podid", "endpointid", "networkvolumeid", "volumeid", "clusterid", "serverlessid")
+_ROUNDED = Decimal("1e-6")
 _BUCKETS = {"hour": timedelta(hours=1), "day": DAY, "week": 7 * DAY}
 
 
@@ -54,8 +55,11 @@ class RunPodReader(Cells):
         total = self.number(cells, self._total)
         if total is None and disk is None and not any(part is not None for part in parts):
             raise RowError("no amount")
+        added = sum_of([*parts, disk])
         if total is None:
-            total = sum_of([*parts, disk]) or Decimal(0)
+            total = added or Decimal(0)
+        elif added is not None and parts != [None] * len(parts) and abs(added - total) > _ROUNDED:
+            self.note("the parts of a record do not add up to its total: the total counts, the rest as compute")
         rest = EXACT.subtract(total, disk or Decimal(0))
         compute = self._charge(cells, row, rest)
         if disk is None or disk == 0:

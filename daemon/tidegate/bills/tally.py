@@ -10,7 +10,15 @@ from typing import TypeVar
 
 from tidegate.bills.cells import EXACT
 from tidegate.model.bill import AsideSum, LedgerSum, PartSum, SnapshotSums
-from tidegate.model.charge import NO_CURRENCY, Charge, ChargeCategory, Quarantined, ServiceClass, SnapshotKey
+from tidegate.model.charge import (
+    NO_ACCOUNT,
+    NO_CURRENCY,
+    Charge,
+    ChargeCategory,
+    Quarantined,
+    ServiceClass,
+    SnapshotKey,
+)
 
 _ZERO = Decimal(0)
 _UNUSABLE = Decimal("0.05")
@@ -187,6 +195,10 @@ class Tally:
         found: list[str] = []
         if len(self.by_currency) > 1:
             found.append(f"{' and '.join(sorted(self.by_currency))} in one snapshot: shown apart, never added")
+        if self.key.account == NO_ACCOUNT:
+            found.append(
+                "the bill names no account, so that another export of it is not known as such: --account says it"
+            )
         if NO_CURRENCY in self.by_currency:
             found.append("the bill names no currency: --currency says it")
         if not self.effective_usable and any(each.has_effective for each in self.by_currency.values()):
