@@ -116,6 +116,24 @@ def test_a_dry_run_needs_nobody(desk: Desk) -> None:
     assert list(desk.book.active) == []
 
 
+def test_an_invoice_s_total_must_be_that_of_the_rows(desk: Desk) -> None:
+    path = desk.bill(BILL)
+    refused = desk.command("bill", "import", path, "--expect", "USD 3.31")
+    said = "expected USD 3.31, the rows add up to 3.30: -0.01; --force imports it all the same"
+    assert said in str(refused.exception)
+    assert list(desk.book.active) == []
+    dry = desk.run("bill", "import", path, "--dry-run", "--expect", "3.31")
+    assert dry.exit_code == 1
+    assert "expected USD 3.31: the rows add up to 3.30, -0.01" in dry.stdout
+    taken = answer(desk.command("bill", "import", path, "--expect", "3.30", "--json"))
+    assert taken["tie"] == {
+        "currency": "USD", "expected": "3.30", "found": "3.30", "difference": "0.00", "quarantined": "0"
+    }  # fmt: skip
+    again = desk.command("bill", "import", path, "--expect", "3.3")
+    assert "unchanged" in again.stdout
+    assert "expected USD 3.3: the rows add up to it" in again.stdout
+
+
 def test_quarantined_rows_are_shown_with_their_money(desk: Desk) -> None:
     desk.command("bill", "import", desk.bill(focus(focus_row("1"), focus_row("oops", "7"))))
     (version,) = desk.book.active

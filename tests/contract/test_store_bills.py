@@ -153,6 +153,22 @@ def test_a_quarantined_row_keeps_the_period_open_and_cannot_be_closed(book: Book
         book.book.close(version.id, "the month is over", "ann")
 
 
+def test_a_row_that_may_be_anybodys_keeps_the_largest_from_being_closed_by_hand_too(book: Book) -> None:
+    """Its period cannot be read; no period closes by itself, and the one that counts its money by nobody."""
+    may = [focus_row("5", month=5, day=day, invoice="I-1") for day in (1, 2, 3)]
+    lost = focus_row("7", month=6, invoice="I-2").replace("2026-06-01T00:00:00Z", "in June")
+    book.text(focus(focus_row("1", month=6, invoice="I-2"), lost, *may))
+    first, other = sorted(book.active, key=lambda version: -version.sums.rows)
+    assert [each.closed for each in (first, other)] == [False, False]
+    assert first.sums.aside.amounts == {"USD": Decimal(7)}
+    assert [row.amount for row in book.store.quarantined(first.id)] == [Decimal(7)]
+    with pytest.raises(Permanent, match="1 rows of it are quarantined"):
+        book.book.close(first.id, "the month is over", "ann")
+    again = book.text(focus(focus_row("1", month=6, invoice="I-2"), lost, *may))
+    assert (again.read.aside.rows, again.read.aside.amounts) == (1, {"USD": Decimal(7)})
+    assert book.book.close(other.id, "I have looked at it", "ann").closed
+
+
 def test_closing_and_reopening_by_hand_need_each_other(book: Book) -> None:
     book.text(focus(*ROWS))
     (version,) = book.active

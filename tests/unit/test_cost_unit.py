@@ -148,12 +148,14 @@ def test_no_tokens_is_no_price_and_never_an_infinite_one() -> None:
 
 
 def test_what_a_change_saved() -> None:
-    before = Window(DAY, DAY + HOUR, Decimal(100), "USD", Decimal(10), Decimal(10**8))
-    after = Window(DAY + HOUR, DAY + 2 * HOUR, Decimal(90), "USD", Decimal(8), Decimal(10**8))
+    before = Window(DAY, DAY + HOUR, Decimal(100), "USD", Decimal(10), *[Decimal(10**8)] * 2)
+    after = Window(DAY + HOUR, DAY + 2 * HOUR, Decimal(90), "USD", Decimal(8), *[Decimal(10**8)] * 2)
     found = change(before, after)
     assert (found.gpu_hours_saved, found.cost_saved) == (F(1, 5), F(1, 10))
     assert change(before, replace(after, currency="EUR")).cost_saved is None
     assert change(before, replace(after, tokens=None)).gpu_hours_saved is None
+    half_as_good = change(before, replace(after, cost=Decimal(100), priced=Decimal(5 * 10**7)))
+    assert (half_as_good.gpu_hours_saved, half_as_good.cost_saved) == (F(1, 5), -1)
 
 
 def tokens_of(pool: str, model: str, prompt: int, cached: int, output: int, **more: object) -> PoolTokens:
@@ -186,6 +188,15 @@ def test_rows_of_any_grouping_add_up_and_the_total_is_the_whole_bill() -> None:
         assert whole.prices is not None
         assert whole.prices.blended == F(21 * 10**6, 10_500_000)
         assert found.state is CostState.FINAL
+
+
+def test_what_nobody_held_and_nobody_saw_is_no_held_time() -> None:
+    """A host whose agent is down, with a replica on half of its GPUs: of eight hours unobserved four were held."""
+    on = replace(activity([holding("a", 4)], 1), seen={})
+    found = report(allocate([(charge("20"), False)], on, CostPolicy()), (), (), Ask((Dimension.POOL,)), CostPolicy())
+    held = {row.key[Dimension.POOL]: (row.gpu_hours_held, row.gpu_hours) for row in found.rows}
+    assert held == {"": (0, {LineKind.UNOBSERVED: 4}), "a": (4, {LineKind.UNOBSERVED: 4})}
+    assert found.totals[0].gpu_hours_held == 4
 
 
 def test_the_bases_differ_as_they_should() -> None:

@@ -17,7 +17,6 @@ from tidegate.bills.columns import Columns
 from tidegate.bills.format import Cells, Format, Hint, Manner, RowError
 from tidegate.bills.moments import month_around
 from tidegate.bills.words import class_of
-from tidegate.cost.atoms import trimmed
 from tidegate.model.charge import Charge, ChargeCategory, CommitmentStatus, ServiceClass
 
 _ZERO = Decimal(0)
@@ -221,7 +220,7 @@ class CurReader(Cells):
             fee, net = self._or_zero(cells, p.cost), billed
         if not fee or fee == net:
             return unused
-        return trimmed(EXACT.divide(EXACT.multiply(unused, net), fee).quantize(_SHARE, context=EXACT))
+        return EXACT.divide(EXACT.multiply(unused, net), fee).quantize(_SHARE, context=EXACT).normalize(EXACT)
 
     def _total(self, cells: list[str], places: tuple[int, int]) -> Decimal:
         return EXACT.add(self._or_zero(cells, places[0]), self._or_zero(cells, places[1]))

@@ -31,8 +31,10 @@ def order_of(bundle: Bundle, wishes: Wishes, hashes: Mapping[str, str], *, force
         shard=wishes.shard,
         force=force,
         left_out=bundle.left_out,
+        expected=wishes.expected,
     )
     said = [order.source, order.account, order.currency, order.shard]
+    said += [f"{order.expected.amount} {order.expected.currency}"] if order.expected else []
     said += [*sorted(hashes.values()), *sorted(f"{part.entry} {part.rows}" for part in parts)]
     return replace(order, content=hashlib.sha256(json.dumps(said).encode()).hexdigest())
 

@@ -14,6 +14,7 @@ from typing import IO
 
 from tidegate.bills.cells import EXACT, NumberError, decimals_of
 from tidegate.bills.columns import Columns
+from tidegate.bills.expected import tie_out
 from tidegate.bills.format import Format, Item, Manner, Reader, RowError
 from tidegate.bills.formats import choose
 from tidegate.bills.moments import MomentError, writes_day_first
@@ -49,8 +50,8 @@ class Reading:
     declared: list[Declared] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     aside: Aside = field(default_factory=Aside)
-    unplaced: Aside = field(default_factory=Aside)
-    """Quarantined rows that speak of none of the snapshots."""
+    unplaced: int = 0
+    """Quarantined rows that speak of none of the snapshots; the largest one has them."""
     shown: list[Quarantined] = field(default_factory=list)
     _places: dict[tuple[str, str, datetime, datetime], Tally] = field(default_factory=dict)
     """The tallies once more, by what a row tells: a million keys need not be made."""
@@ -126,14 +127,17 @@ class Reading:
 
     def _settle(self) -> None:
         """Count quarantined rows in the snapshots that they speak of, now that these are known."""
+        largest = max(self.tallies.values(), key=lambda tally: (tally.rows, tally.key), default=None)
         for (source, account, start), aside in self._asides.items():
             mine = (
                 tally
                 for key, tally in self.tallies.items()
                 if key.source == source and account in ("", key.account) and start == key.start
             )
-            found = next(mine, None)
-            (found.aside if found else self.unplaced).merge(aside)
+            if (found := next(mine, None)) is None:
+                self.unplaced += aside.rows
+            if (taker := found or largest) is not None:
+                taker.aside.merge(aside)
 
     def _compare(self) -> None:
         """Say which files hold the same rows."""
@@ -164,15 +168,18 @@ class Reading:
             )
         with localcontext(EXACT):
             totals = added([each for snapshot in snapshots for each in snapshot.totals])
+        expected = self.wishes.expected
         return BillRead(
             files=tuple(self.files),
             snapshots=snapshots,
             totals=totals,
             aside=self.aside.sum(),
+            unplaced=self.unplaced,
             quarantine=tuple(self.shown),
             declared=tuple(self.declared),
             warnings=tuple(self.notes),
             overlapping=tuple(self.overlapping),
+            tie=tie_out(totals, self.aside.amounts, expected) if expected else None,
         )
 
 
@@ -180,7 +187,8 @@ def reading_of(order: ImportOrder, prices: Prices) -> Reading:
     """The pass over the files of an order, ready to be iterated."""
     parts = tuple(Part(part.name, Path(part.path), part.entry, part.hints, part.rows) for part in order.parts)
     bundle = Bundle(parts, tuple(dict.fromkeys(part.path for part in parts)), order.left_out)
-    return Reading(bundle, Wishes(order.source, order.account, order.currency, order.shard, prices))
+    wishes = Wishes(order.source, order.account, order.currency, order.shard, prices, order.expected)
+    return Reading(bundle, wishes)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tidegate.model.bill import Expected
 from tidegate.model.price import Prices
 
 AUTO = "auto"
@@ -20,3 +21,5 @@ class Wishes:
     currency: str = ""
     shard: str = ""
     prices: Prices = field(default_factory=Prices)
+    expected: Expected | None = None
+    """What all rows together should bill."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,10 @@ def import_(
     prices: Annotated[
         Path | None, typer.Option(help="A price file, for bills that name quantities only (dry run).")
     ] = None,
+    expect: Annotated[
+        str,
+        typer.Option(metavar="AMOUNT", help="What the invoice comes to, as in 'USD 1395.52': must be the rows' sum."),
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what the files add up to.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Import although less is there than before.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -54,6 +59,8 @@ def import_(
 ) -> None:
     """Import bills: each billing period is replaced as a whole. A dry run needs no controller and no database."""
     wishes = _wishes(source, account, currency, shard, prices)
+    if expect:
+        wishes = _expecting(wishes, expect)
     if prices is not None and not dry_run:
         raise Permanent("--prices is for a dry run; `tidegate price import` gives prices to the controller")
     with with_standard_input(files) as given:
@@ -68,6 +75,14 @@ def import_(
     else:
         for line in bill_lines(bill):
             typer.echo(line)
+    if dry_run and bill.tie is not None and bill.tie.difference:
+        raise typer.Exit(1)
+
+
+def _expecting(wishes: Wishes, text: str) -> Wishes:
+    from tidegate.bills.expected import expected_of
+
+    return replace(wishes, expected=expected_of(text))
 
 
 def _wishes(source: str, account: str, currency: str, shard: str, prices: Path | None) -> Wishes:

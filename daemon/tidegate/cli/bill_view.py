@@ -8,27 +8,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from tidegate.link.bill_messages import BillShape, SnapshotShape, SumShape
+    from tidegate.link.bill_messages import BillShape, SnapshotShape, SumShape, TieShape
 
 _SHOWN = 10
 
 
 def bill_lines(bill: BillShape) -> Iterator[str]:
     """An import, or what one would be."""
-    rows = bill.rows
-    aside = f", {rows.quarantined} quarantined" if rows.quarantined else ""
-    totals = f", {rows.totals_rows} of totals left out" if rows.totals_rows else ""
-    files = f"{len(bill.files)} file{'s' * (len(bill.files) != 1)}"
-    yield f"{rows.read} rows in {files}: {rows.accepted} accepted{aside}{totals}"
-    for file in bill.files:
-        yield f"  {file.name}  {file.format}, {file.rows} rows"
-    yield ""
+    yield from _read(bill)
     yield from table(
         ("currency", "billed", "effective"),
         [(currency, amount(sums.billed), amount(sums.effective)) for currency, sums in bill.totals.items()],
     )
     for currency, money in bill.quarantined.amounts.items():
         yield f"quarantined {currency} {amount(money)}"
+    if bill.tie is not None:
+        yield _tied(bill.tie)
     yield ""
     yield from table(("snapshot", "period", "rows", "currency", "billed", "effective", "state"), snapshot_rows(bill))
     yield from _quarantine(bill)
@@ -39,6 +34,25 @@ def bill_lines(bill: BillShape) -> Iterator[str]:
             f"warning: {snapshot.source} {snapshot.account} {period(snapshot)}: {text}" for text in snapshot.warnings
         )
     yield from (f"warning: {text}" for text in bill.warnings)
+
+
+def _tied(tie: TieShape) -> str:
+    found = f"to {amount(tie.found)}, {signed(tie.difference)}" if tie.difference else "to it"
+    return f"expected {tie.currency} {amount(tie.expected)}: the rows add up {found}"
+
+
+def _read(bill: BillShape) -> Iterator[str]:
+    """What was read; nothing is where the same files had been imported before."""
+    if not bill.files:
+        return
+    rows = bill.rows
+    aside = f", {rows.quarantined} quarantined" if rows.quarantined else ""
+    totals = f", {rows.totals_rows} of totals left out" if rows.totals_rows else ""
+    files = f"{len(bill.files)} file{'s' * (len(bill.files) != 1)}"
+    yield f"{rows.read} rows in {files}: {rows.accepted} accepted{aside}{totals}"
+    for file in bill.files:
+        yield f"  {file.name}  {file.format}, {file.rows} rows"
+    yield ""
 
 
 def snapshot_rows(bill: BillShape) -> list[tuple[str, ...]]:

@@ -15,10 +15,10 @@ from tidegate.cost.atoms import shown
 from tidegate.cost.compare import Change, Window
 from tidegate.link.cost_messages import CostReportShape, CostRowShape
 from tidegate.model.allocation import LineKind
+from tidegate.model.cost_report import Basis
 from tidegate.model.money import CostState
 
 _HEADS = ("state", "amount", "GPU h", "busy", "M tokens", "per M", "in", "cached", "out")
-_HELD = (LineKind.BUSY, LineKind.RESIDENT, LineKind.UNOBSERVED)
 
 
 def report_lines(found: CostReportShape) -> Iterable[str]:
@@ -64,7 +64,7 @@ def _amounts(found: CostReportShape) -> list[str]:
 
 
 def _cells(row: CostRowShape, key: Sequence[str], amount: str) -> list[str]:
-    hours = sum((spent for kind, spent in row.gpu_hours.items() if kind in _HELD), Decimal(0))
+    hours = row.gpu_hours_held
     busy = row.gpu_hours.get(LineKind.BUSY, Decimal(0))
     tokens = None if row.prompt_tokens is None else row.prompt_tokens + (row.generation_tokens or 0)
     prices = row.per_million
@@ -72,8 +72,8 @@ def _cells(row: CostRowShape, key: Sequence[str], amount: str) -> list[str]:
     return [
         *(key or [""]),
         row.state.value,
-        amount or "unknown",
-        f"{hours:,.1f}" if row.gpu_hours else "",
+        amount or ("unknown" if hours or tokens else ""),
+        f"{hours:,.1f}" if hours else "",
         f"{busy / hours:.0%}" if hours else "",
         "" if tokens is None else f"{'>=' if row.tokens_partial else ''}{tokens / 1_000_000:,.2f}",
         *("" if price is None else f"{price:,.4f}" for price in figures),
@@ -121,10 +121,9 @@ def csv_text(found: CostReportShape) -> str:
     )  # fmt: skip
     for row in found.rows:
         prices = row.per_million
-        hours = sum((spent for kind, spent in row.gpu_hours.items() if kind in _HELD), Decimal(0))
         figures: tuple[object, ...] = (
-            row.state.value, row.currency, row.amount, row.estimated, row.basis_amount, hours, row.prompt_tokens,
-            row.cached_prompt_tokens, row.generation_tokens, prices.method.value if prices else None,
+            row.state.value, row.currency, row.amount, row.estimated, row.basis_amount, row.gpu_hours_held,
+            row.prompt_tokens, row.cached_prompt_tokens, row.generation_tokens, prices.method.value if prices else None,
         )  # fmt: skip
         unit = (prices.blended, prices.input, prices.cached, prices.output) if prices else (None,) * 4
         keys = [row.key[name] for name in names]
@@ -139,17 +138,17 @@ def _plain(value: object) -> str:
 
 
 def window(found: CostReportShape) -> Window:
-    """A report's totals as one of two windows; several currencies have no common cost."""
+    """A report's totals, on its basis, as one of two windows; several currencies have no common cost."""
     rows = found.totals
-    counted = [row.prompt_tokens + (row.generation_tokens or 0) for row in rows if row.prompt_tokens is not None]
-    tokens = counted[0] if counted else None
-    hours = [sum((row.gpu_hours.get(kind, Decimal(0)) for kind in _HELD), Decimal(0)) for row in rows]
-    priced = [row for row in rows if row.amount is not None]
+    tokens = next(
+        (row.prompt_tokens + (row.generation_tokens or 0) for row in rows if row.prompt_tokens is not None), None
+    )
+    good = next((row.good_tokens for row in rows), None) if found.basis is Basis.GOODPUT else tokens
+    priced = [row for row in rows if row.basis_amount is not None]
     one = priced[0] if len(priced) == 1 else None
     return Window(
-        found.since, found.until, one.amount if one else None, one.currency if one else "",
-        max(hours, default=Decimal(0)),
-        tokens,
+        found.since, found.until, one.basis_amount if one else None, one.currency if one else "",
+        max((row.gpu_hours_held for row in rows), default=Decimal(0)), tokens, good,
     )  # fmt: skip
 
 

@@ -93,7 +93,6 @@ class BillBook:
         self, session: BillSession, found: BillRead, before: Sequence[SnapshotVersion], verdict: Verdict
     ) -> tuple[Imported, ...]:
         earlier = {version.key: version for version in before}
-        placed = sum(sums.aside.rows for sums in found.snapshots)
         settled: list[Imported] = []
         for sums in found.snapshots:
             outcome, version = verdict.outcomes[sums.key], earlier.get(sums.key)
@@ -102,7 +101,7 @@ class BillBook:
                 session.drop(sums.key)
                 settled.append(Imported(sums, outcome.value, None, {}, version.closed_evidence if version else ""))
                 continue
-            evidence = sums.evidence if placed == found.aside.rows else ""  # a row of nobody's may be this one's
+            evidence = sums.evidence if not found.unplaced else ""  # a row of nobody's may be this one's
             number = session.activate(sums, evidence, _in_words(change))
             settled.append(Imported(sums, outcome.value, number, change, evidence))
         session.set_aside()
@@ -211,7 +210,7 @@ def _as_before(versions: Sequence[SnapshotVersion]) -> ImportResult:
     snapshots = tuple(version.sums for version in versions)
     with localcontext(_EXACT):
         totals = added([each for sums in snapshots for each in sums.totals])
-    aside = AsideSum(rows=sum(sums.aside.rows for sums in snapshots))
+        aside = _together([sums.aside for sums in snapshots])
     read = BillRead(
         (), snapshots, totals, aside, (), (), ("the same files have been imported before: nothing changes",)
     )
@@ -219,6 +218,14 @@ def _as_before(versions: Sequence[SnapshotVersion]) -> ImportResult:
         Imported(version.sums, Outcome.UNCHANGED.value, None, {}, version.closed_evidence) for version in versions
     )
     return ImportResult(read, unchanged)
+
+
+def _together(asides: Sequence[AsideSum]) -> AsideSum:
+    amounts: dict[str, Decimal] = {}
+    for each in asides:
+        for currency, amount in each.amounts.items():
+            amounts[currency] = amounts.get(currency, Decimal(0)) + amount
+    return AsideSum(sum(each.rows for each in asides), amounts, sum(each.unread for each in asides))
 
 
 def _tie_out(declared: Sequence[Declared], versions: Sequence[SnapshotVersion]) -> Iterator[str]:

@@ -15,9 +15,14 @@ class Window:
     since: datetime
     until: datetime
     cost: Decimal | None
+    """What the unit price is taken over, on the basis of the comparison."""
     currency: str
     gpu_hours: Decimal
+    """Held by replicas."""
     tokens: Decimal | None
+    """Delivered."""
+    priced: Decimal | None
+    """The tokens that the unit price is taken over: delivered, or good ones."""
 
     @property
     def per_gpu_hour(self) -> Fraction | None:
@@ -27,9 +32,9 @@ class Window:
     @property
     def per_million(self) -> Fraction | None:
         """The blended price."""
-        if self.cost is None or not self.tokens:
+        if self.cost is None or not self.priced:
             return None
-        return Fraction(self.cost) * 1_000_000 / Fraction(self.tokens)
+        return Fraction(self.cost) * 1_000_000 / Fraction(self.priced)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from fractions import Fraction
 from tidegate.cost.atoms import EXACT, trimmed
 from tidegate.cost.day_status import together
 from tidegate.cost.unit import Split, by_pools, by_ratio, by_request_time, unit_prices
-from tidegate.model.allocation import OF_MODELS, CostPolicy, DayStatus, Line, LineKind, PoolTokens, TrafficTokens
+from tidegate.model.allocation import CostPolicy, DayStatus, Line, LineKind, PoolTokens, TrafficTokens
 from tidegate.model.cost_report import (
     BY_TRAFFIC,
     WITH_TOKENS,
@@ -32,7 +32,7 @@ from tidegate.model.cost_report import (
 from tidegate.model.money import CostState
 
 _FIELDS = {Dimension.CLASS: "traffic"}
-_HELD = frozenset({LineKind.BUSY, LineKind.RESIDENT, LineKind.UNOBSERVED})
+_MICRO = Decimal("1e-6")
 
 
 @dataclass(slots=True)
@@ -117,11 +117,13 @@ def _row(
     policy: CostPolicy,
 ) -> Row:
     amount: Decimal | None = None
-    estimated, kinds, hours = Decimal(0), dict[LineKind, Decimal](), dict[LineKind, Decimal]()
+    estimated, kinds, seconds = Decimal(0), dict[LineKind, Decimal](), dict[LineKind, Decimal]()
+    held = Decimal(0)
     for line in sums.lines:
         kind, cost = line.place.kind, line.amount(ask.ledger)
         if line.gpu_seconds:
-            hours[kind] = hours.get(kind, Decimal(0)) + line.gpu_seconds / 3600
+            seconds[kind] = seconds.get(kind, Decimal(0)) + line.gpu_seconds
+            held += line.gpu_seconds if line.place.pool else 0
         if cost is not None:
             amount = cost + (amount or 0)
             kinds[kind] = kinds.get(kind, Decimal(0)) + cost
@@ -137,11 +139,16 @@ def _row(
         None if amount is None else trimmed(amount),
         trimmed(estimated),
         {kind: trimmed(cost) for kind, cost in kinds.items()},
-        {kind: spent.quantize(Decimal("1e-6")) for kind, spent in hours.items()},
+        {kind: _hours(spent) for kind, spent in seconds.items()},
+        _hours(held),
         served,
         None if cost_of is None else trimmed(cost_of),
         _prices(cost_of, served, sums, ask, policy),
     )
+
+
+def _hours(seconds: Decimal) -> Decimal:
+    return (seconds / 3600).quantize(_MICRO)
 
 
 def _basis(lines: Sequence[Line], ask: Ask) -> Decimal | None:
@@ -211,13 +218,3 @@ def _division(sums: _Sums, tokens: Tokens, ask: Ask, policy: CostPolicy) -> Spli
     if policy.output_ratio is not None:
         return by_ratio(tokens, Fraction(policy.output_ratio), Fraction(policy.cached_ratio))
     return None
-
-
-def owned(row: Row) -> bool:
-    """Whether all of a row is some model's."""
-    return set(row.by_kind) <= OF_MODELS
-
-
-def hours_held(row: Row) -> Decimal:
-    """GPU hours that replicas held."""
-    return sum((spent for kind, spent in row.gpu_hours.items() if kind in _HELD), Decimal(0))

@@ -50,10 +50,13 @@ def judge(
         refusals += [
             f"{each.name}: the last row is incomplete; fetch the file again" for each in found.files if each.truncated
         ]
+        if found.tie is not None and found.tie.difference:
+            refusals.append(f"{found.tie}; --force imports it all the same")
         refusals += [f"{text}; import one of them, or --force takes both" for text in found.overlapping]
         for sums in changing:
             if (version := earlier.get(sums.key)) is not None:
-                refusals += [f"{name_of(sums.key)}: {text}" for text in shrinking(version.sums, sums)]
+                less = shrinking(version.sums, sums)
+                refusals += [f"{name_of(sums.key)}: {'; '.join(less)}; --force imports it all the same"] if less else []
     return Verdict(outcomes, tuple(dict.fromkeys(refusals)))
 
 
@@ -125,7 +128,7 @@ def shrinking(before: SnapshotSums, after: SnapshotSums) -> list[str]:
     totals = {each.currency: each for each in after.totals}
     for each in before.totals:
         found += _less(each, totals.get(each.currency))
-    return [f"{text}; --force imports it all the same" for text in found]
+    return found
 
 
 def _less(before: LedgerSum, after: LedgerSum | None) -> list[str]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tidegate.link.bill_commands import (
     DiffShape,
+    ExpectedCommand,
     ImportAnswer,
     ImportCommand,
     PartCommand,
@@ -53,7 +54,7 @@ class BillClient:
         return answer.bill
 
     def _import(self, command: ImportCommand) -> ImportAnswer:
-        body = command.model_dump_json()
+        body = command.model_dump_json(exclude_none=True)
         return read(ImportAnswer, self._client.call("POST", "/v1/bills", body, seconds=_IMPORT_SECONDS))
 
     def versions(self, *, every: bool) -> list[VersionShape]:
@@ -125,6 +126,7 @@ def _command(order: ImportOrder, hashes: dict[str, str]) -> ImportCommand:
         )
         for part in order.parts
     )
+    expected = order.expected
     try:
         return ImportCommand(
             content=order.content,
@@ -135,6 +137,7 @@ def _command(order: ImportOrder, hashes: dict[str, str]) -> ImportCommand:
             shard=order.shard,
             force=order.force,
             left_out=tuple(name[:512] for name in order.left_out[:1000]),
+            expected=ExpectedCommand(amount=expected.amount, currency=expected.currency) if expected else None,
         )
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

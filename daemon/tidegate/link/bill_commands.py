@@ -9,11 +9,12 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from tidegate.link.bill_messages import Amount, BillShape, SnapshotShape, snapshot_shape
-from tidegate.model.bill import BillPart, ImportOrder, Mover, SnapshotVersion
+from tidegate.model.bill import BillPart, Expected, ImportOrder, Mover, SnapshotVersion
 from tidegate.model.price import Price
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Word = Annotated[str, Field(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Currency = Annotated[str, Field(pattern=r"^([A-Z]{3})?$")]
 _Reason = Annotated[str, Field(min_length=3, max_length=2000, pattern=r"^[^\x00]*$")]
 
 
@@ -31,6 +32,13 @@ class PartCommand(_Command):
     rows: Annotated[int, Field(ge=0, lt=2**63)] | None = None
 
 
+class ExpectedCommand(_Command):
+    """What all rows together should bill; of which currency, where the bill has several."""
+
+    amount: Annotated[Decimal, Field(max_digits=60)]
+    currency: _Currency = ""
+
+
 class ImportCommand(_Command):
     """An import of files; those that the controller has not got are named in the answer and sent first."""
 
@@ -38,19 +46,22 @@ class ImportCommand(_Command):
     parts: Annotated[tuple[PartCommand, ...], Field(min_length=1, max_length=10_000)]
     source: _Word = "auto"
     account: _Word = ""
-    currency: Annotated[str, Field(pattern=r"^([A-Z]{3})?$")] = ""
+    currency: _Currency = ""
     shard: _Word = ""
     force: bool = False
     left_out: Annotated[tuple[_Word, ...], Field(max_length=1000)] = ()
+    expected: ExpectedCommand | None = None
 
     def order(self, folder: str) -> ImportOrder:
         """What it means where the files lie in `folder` under their hashes."""
         parts = tuple(
             BillPart(f"{folder}/{part.sha256}", part.name, part.entry, part.hints, part.rows) for part in self.parts
         )
+        expected = Expected(self.expected.amount, self.expected.currency) if self.expected else None
         return ImportOrder(
-            self.content, parts, self.source, self.account, self.currency, self.shard, self.force, self.left_out
-        )
+            self.content, parts, self.source, self.account, self.currency, self.shard, self.force, self.left_out,
+            expected,
+        )  # fmt: skip
 
 
 class ImportAnswer(BaseModel):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
-from tidegate.model.bill import AsideSum, BillRead, Declared, FileRead, LedgerSum, SnapshotSums
+from tidegate.model.bill import AsideSum, BillRead, Declared, FileRead, LedgerSum, SnapshotSums, TieOut
 from tidegate.model.charge import Quarantined
 
 Amount = Annotated[Decimal, PlainSerializer(lambda amount: format(amount, "f"), return_type=str)]
@@ -116,6 +116,18 @@ class RowsShape(_Shape):
     totals_rows: int
 
 
+class TieShape(_Shape):
+    """The total that was expected, and what all rows together bill."""
+
+    currency: str
+    expected: Amount
+    found: Amount
+    difference: Amount
+    """Found less expected."""
+    quarantined: Amount
+    """What quarantined rows of the currency speak of; in none of the sums."""
+
+
 class BillShape(_Shape):
     """Everything that an import found (and did)."""
 
@@ -129,6 +141,18 @@ class BillShape(_Shape):
     """The first 200."""
     declared: list[DeclaredShape]
     warnings: list[str]
+    tie: TieShape | None = None
+    """Null: no total was expected."""
+
+
+def _tied(tie: TieOut) -> TieShape:
+    return TieShape(
+        currency=tie.currency,
+        expected=tie.expected,
+        found=tie.found,
+        difference=tie.difference,
+        quarantined=tie.aside,
+    )
 
 
 def bill_shape(read: BillRead, *, dry_run: bool) -> BillShape:
@@ -148,6 +172,7 @@ def bill_shape(read: BillRead, *, dry_run: bool) -> BillShape:
         quarantine=[quarantined_shape(each) for each in read.quarantine],
         declared=[_declared(each) for each in read.declared],
         warnings=list(read.warnings),
+        tie=_tied(read.tie) if read.tie else None,
     )
 
 

@@ -57,6 +57,7 @@ class CostRowShape(Shape):
     estimated: Decimal
     kinds: dict[LineKind, Decimal]
     gpu_hours: dict[LineKind, Decimal]
+    gpu_hours_held: Decimal
     prompt_tokens: Decimal | None
     cached_prompt_tokens: Decimal | None
     generation_tokens: Decimal | None
@@ -146,6 +147,7 @@ def _row(row: Row) -> CostRowShape:
         estimated=row.estimated,
         kinds=dict(row.by_kind),
         gpu_hours=dict(row.gpu_hours),
+        gpu_hours_held=row.gpu_hours_held,
         prompt_tokens=served.prompt if served else None,
         cached_prompt_tokens=served.cached if served else None,
         generation_tokens=served.output if served else None,

@@ -100,6 +100,36 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What somebody says that all rows of an import together should bill."""
+
+    amount: Decimal
+    currency: str = ""
+    """Empty: that of the bill, if it has but one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TieOut:
+    """What was expected, beside what was found."""
+
+    expected: Decimal
+    currency: str
+    found: Decimal
+    difference: Decimal
+    """Found less expected."""
+    aside: Decimal
+    """What quarantined rows of the currency speak of; in none of the sums."""
+
+    def __str__(self) -> str:
+        held = f"; quarantined rows speak of {self.aside:f}" if self.aside else ""
+        if not self.difference:
+            return f"expected {self.currency} {self.expected:f}, and so it is{held}"
+        return (
+            f"expected {self.currency} {self.expected:f}, the rows add up to {self.found:f}: {self.difference:+f}{held}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class BillRead:
     """Everything that one import found."""
 
@@ -111,8 +141,12 @@ class BillRead:
     """The first of them, for a person to look at."""
     declared: tuple[Declared, ...]
     warnings: tuple[str, ...]
+    unplaced: int = 0
+    """Quarantined rows that speak of none of the snapshots: the largest counts them, and none closes by itself."""
     overlapping: tuple[str, ...] = ()
     """Which of its files hold the same rows, in words."""
+    tie: TieOut | None = None
+    """None: nobody said what to expect."""
 
     @property
     def rows(self) -> int:
@@ -192,6 +226,7 @@ class ImportOrder:
     shard: str = ""
     force: bool = False
     left_out: tuple[str, ...] = ()
+    expected: Expected | None = None
 
 
 @dataclass(frozen=True, slots=True)

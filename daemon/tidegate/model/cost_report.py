@@ -146,6 +146,9 @@ class Row:
     by_kind: Mapping[LineKind, Decimal]
     """What `amount` is made of."""
     gpu_hours: Mapping[LineKind, Decimal]
+    """Of every kind, what nobody held too."""
+    gpu_hours_held: Decimal
+    """By replicas: worked, idle or not seen."""
     served: Served | None
     basis_amount: Decimal | None
     """What the unit cost is taken over."""

@@ -41,6 +41,8 @@ class BillSession:
     """Snapshot id, version id, number."""
     _aside: list[Quarantined] = field(default_factory=list)
     _lines: CopyLines = field(default_factory=CopyLines)
+    _sizes: dict[int, int] = field(default_factory=dict)
+    """Rows by version."""
 
     def add(self, batch: Sequence[tuple[SnapshotKey, Charge] | Quarantined]) -> None:
         """Take some rows; bounded memory whatever their number."""
@@ -123,6 +125,7 @@ class BillSession:
     def activate(self, sums: SnapshotSums, evidence: str, why: str) -> int:
         """Put a version in the place of the one before; returns its number. `evidence` closes the snapshot."""
         snapshot, version, number = self._versions[sums.key]
+        self._sizes[version] = sums.rows
         of_snapshot = bill_version.c.snapshot_id == snapshot
         self.connection.execute(update(bill_version).where(of_snapshot, bill_version.c.active).values(active=False))
         values = {
@@ -145,7 +148,7 @@ class BillSession:
         if not self._aside or not self._versions:
             return
         by_place = {(key.account, key.start): ids[1] for key, ids in self._versions.items()}
-        largest = max(ids[1] for ids in self._versions.values())
+        largest = max((self._sizes.get(ids[1], 0), key, ids[1]) for key, ids in self._versions.items())[2]
         rows = [
             {
                 "version_id": by_place.get((row.account, row.billing_start or self.now), largest),
