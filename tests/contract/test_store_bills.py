@@ -153,6 +153,19 @@ def test_a_quarantined_row_keeps_the_period_open_and_cannot_be_closed(book: Book
         book.book.close(version.id, "the month is over", "ann")
 
 
+def test_another_export_of_the_account_is_known_whatever_it_calls_it(book: Book) -> None:
+    """Azure's own exports write 8611537 for what its FOCUS export calls by its whole path."""
+    book.text(focus(focus_row("5", account="/providers/Microsoft.Billing/billingAccounts/8611537")))
+    own = (
+        "BillingAccountId,SubscriptionId,Date,BillingPeriodStartDate,BillingPeriodEndDate,MeterCategory,MeterId,"
+        "CostInBillingCurrency,BillingCurrency,ChargeType\n"
+        "8611537,s,05/02/2026,05/01/2026,05/31/2026,Virtual Machines,m,5,USD,Usage\n"
+    )
+    with pytest.raises(Permanent, match="two sources would count the same money twice"):
+        book.text(own, "azure.csv", force=True)
+    assert book.text(focus(focus_row("6", account="8611537", month=7)), account="/x/8611537").snapshots
+
+
 def test_a_row_that_may_be_anybodys_keeps_the_largest_from_being_closed_by_hand_too(book: Book) -> None:
     """Its period cannot be read; no period closes by itself, and the one that counts its money by nobody."""
     may = [focus_row("5", month=5, day=day, invoice="I-1") for day in (1, 2, 3)]

@@ -58,6 +58,7 @@ def test_nothing_forces_a_closed_period_but_what_is_unchanged_may_come() -> None
         (sums(source="aws-cur"), True),
         (sums(source="azure-actual", effective=None), True),
         (sums(source="aws-cur", account="B"), False),
+        (sums(source="azure-actual", account="/providers/Microsoft.Billing/billingAccounts/a"), True),
         (sums(source="aws-cur", start=JUNE), False),
         (sums(shard="eu", fingerprint=9), False),
     ],
@@ -82,6 +83,7 @@ def test_actual_and_amortised_fill_one_ledger_each() -> None:
 def test_only_the_accounts_that_may_come() -> None:
     assert judge(read(sums(account="B")), [], ("A",), force=True).refusals
     assert not judge(read(sums()), [], ("A",)).refusals
+    assert not judge(read(sums(account="/billingAccounts/A")), [], ("a",)).refusals
 
 
 def test_force_is_for_shrinking() -> None:

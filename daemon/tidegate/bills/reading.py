@@ -24,7 +24,7 @@ from tidegate.bills.records import Records, records_of
 from tidegate.bills.tally import Aside, Tally
 from tidegate.bills.wishes import Wishes
 from tidegate.model.bill import BillRead, Declared, FileRead, ImportOrder, added
-from tidegate.model.charge import NO_CURRENCY, Charge, Quarantined, SnapshotKey
+from tidegate.model.charge import NO_CURRENCY, Charge, Quarantined, SnapshotKey, account_name
 from tidegate.model.price import Prices
 from tidegate.runtime.errors import Permanent
 
@@ -161,8 +161,9 @@ class Reading:
     def result(self) -> BillRead:
         """Everything that was found; complete when the items have been iterated to the end."""
         snapshots = tuple(self.tallies[key].sums() for key in sorted(self.tallies))
-        others = sorted({key.account for key in self.tallies} - {self.wishes.account})
-        if self.wishes.account and others:
+        mine = account_name(self.wishes.account)
+        others = sorted({key.account for key in self.tallies if account_name(key.account) != mine})
+        if mine and others:
             self.notes.append(
                 f"of the account {', '.join(others[:3])}, not of {self.wishes.account}: another one's file"
             )

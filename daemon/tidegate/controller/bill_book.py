@@ -24,7 +24,7 @@ from tidegate.model.bill import (
     SnapshotVersion,
     added,
 )
-from tidegate.model.charge import Quarantined
+from tidegate.model.charge import Quarantined, account_name
 from tidegate.model.price import Price, Prices
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.errors import Permanent
@@ -79,8 +79,9 @@ class BillBook:
 
     @staticmethod
     def _check(found: BillRead, order: ImportOrder) -> None:
-        others = sorted({sums.key.account for sums in found.snapshots} - {order.account})
-        if order.account and others:
+        mine = account_name(order.account)
+        others = sorted({sums.key.account for sums in found.snapshots if account_name(sums.key.account) != mine})
+        if mine and others:
             raise Permanent(f"not imported: of the account {', '.join(others[:3])}, not of {order.account}")
         if not found.snapshots and found.aside.rows:
             first = found.quarantine[0]

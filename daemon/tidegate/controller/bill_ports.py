@@ -40,7 +40,7 @@ class BillSession(Protocol):
         ...
 
     def before(self) -> Sequence[SnapshotVersion]:
-        """The active versions of every account of this import."""
+        """The active versions of the time of this import."""
         ...
 
     def drop(self, key: SnapshotKey) -> None:

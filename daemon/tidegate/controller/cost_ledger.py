@@ -25,6 +25,7 @@ from tidegate.cost.reconcile import billed_hosts, held_seconds, observed, reconc
 from tidegate.model.activity import Activity
 from tidegate.model.allocation import Allocation, CostPolicy, DayStatus, StoredDay
 from tidegate.model.bill import SnapshotVersion
+from tidegate.model.charge import account_name
 from tidegate.model.money import CostState
 from tidegate.model.price import Prices
 from tidegate.runtime.clock import Clock
@@ -169,7 +170,7 @@ def stands_in(version: SnapshotVersion, versions: Sequence[SnapshotVersion]) -> 
         return False
     return not any(
         other.id != version.id
-        and other.key.account == version.key.account
+        and account_name(other.key.account) == account_name(version.key.account)
         and other.effective_usable
         and other.key.start < version.key.end
         and version.key.start < other.key.end

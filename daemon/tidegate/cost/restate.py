@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from tidegate.model.bill import BillRead, LedgerSum, SnapshotSums, SnapshotVersion
-from tidegate.model.charge import NO_ACCOUNT, NO_CURRENCY, SnapshotKey
+from tidegate.model.charge import NO_ACCOUNT, NO_CURRENCY, SnapshotKey, account_name
 
 _FEWER_ROWS = Decimal("0.9")
 _LESS_MONEY = Decimal("0.8")
@@ -73,7 +73,7 @@ def _against(
 ) -> list[str]:
     """What no force overrules."""
     name, refusals = name_of(sums.key), []
-    if accounts and sums.key.account not in accounts:
+    if accounts and account_name(sums.key.account) not in set(map(account_name, accounts)):
         refusals.append(
             f"{name}: the account is none of those in [bills] accounts; add it there, or import the right file"
         )
@@ -112,7 +112,8 @@ def _same_rows(version: SnapshotVersion, sums: SnapshotSums) -> bool:
 def _rival(one: SnapshotKey, other: SnapshotKey) -> bool:
     """Whether two snapshots tell of the same account and time from different sources."""
     overlapping = one.start < other.end and other.start < one.end
-    return one.source != other.source and one.account == other.account and overlapping and one.account != NO_ACCOUNT
+    same = account_name(one.account) == account_name(other.account) != NO_ACCOUNT
+    return one.source != other.source and same and overlapping
 
 
 def shrinking(before: SnapshotSums, after: SnapshotSums) -> list[str]:

@@ -19,6 +19,11 @@ NO_ACCOUNT = "unknown"
 """The account of files that name none, unless the operator does."""
 
 
+def account_name(account: str) -> str:
+    """What tells accounts apart: exports of one account write its path before it or not, in either case."""
+    return account.rstrip("/").rpartition("/")[2].casefold()
+
+
 class Ledger(StrEnum):
     """Which of the two sums."""
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.bill import SnapshotSums, SnapshotVersion
-from tidegate.model.charge import NO_ACCOUNT, Charge, Quarantined, SnapshotKey
+from tidegate.model.charge import Charge, Quarantined, SnapshotKey
 from tidegate.store.bill_codec import COLUMNS, CopyLines, sums_json, version_of
 from tidegate.store.database import Database
 from tidegate.store.locks import lock_bills
@@ -106,11 +106,12 @@ class BillSession:
         return snapshot, self.connection.execute(new.returning(bill_version.c.id)).scalar_one(), number
 
     def before(self) -> Sequence[SnapshotVersion]:
-        """The active versions of every account of this import, and those of no account."""
-        accounts = {key.account for key in self._versions} | {NO_ACCOUNT}
-        rows = self.connection.execute(
-            versions_query().where(bill_version.c.active, bill_snapshot.c.account.in_(accounts))
-        )
+        """The active versions of the time of this import, whosever: one account has a name in each export."""
+        if not self._versions:
+            return []
+        first, last = min(key.start for key in self._versions), max(key.end for key in self._versions)
+        touching = bill_snapshot.c.billing_start < last, bill_snapshot.c.billing_end > first
+        rows = self.connection.execute(versions_query().where(bill_version.c.active, *touching))
         return [version_of(row) for row in rows.mappings()]
 
     def drop(self, key: SnapshotKey) -> None:
