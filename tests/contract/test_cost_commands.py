@@ -126,6 +126,21 @@ def test_from_estimated_to_partial_to_final_and_back(desk: Desk) -> None:
     assert desk.report()["state"] == "partial"
 
 
+def test_a_day_that_is_not_kept_has_the_state_that_its_bill_gives_it(desk: Desk) -> None:
+    """Imported a moment ago, or about a day before all that are kept."""
+    desk.book.text(bill(row("60.01", invoice="I-1")))
+    found = desk.report()
+    assert (found["state"], found["days"][0]["versions"]) == ("final", [1])
+    assert (found["totals"][0]["state"], desk.total()) == ("final", Decimal("60.01"))
+    old = bill(row("5", invoice="I-0")).replace("2026-", "2024-")
+    desk.book.text(old, "old.csv")
+    desk.costs.ledger.reconcile()
+    shown = desk.run("--from", "2024-11-25", "--to", "2024-11-26").stdout
+    assert "final" in shown
+    assert "5.00 USD" in shown
+    assert "estimated" not in shown
+
+
 def test_a_late_correction_is_seen_on_both_axes_and_estimates_learn(desk: Desk) -> None:
     desk.book.text(bill(row("50.40", invoice="I-1")))
     december = "2026-12-01T00:00:00Z,2027-01-01T00:00:00Z"

@@ -89,7 +89,9 @@ def _kinds(totals: Sequence[CostRowShape]) -> Iterable[str]:
         spelled = ", ".join(
             f"{kind.value.replace('_', ' ')} {part:,.2f}" for kind, part in zip(kinds, parts, strict=True)
         )
-        yield f"{row.currency}: {spelled}" + (f" (of it estimated {row.estimated:,.2f})" if row.estimated else "")
+        yield f"{row.currency}: {spelled or 'nothing'}" + (
+            f" (of it estimated {row.estimated:,.2f})" if row.estimated else ""
+        )
         if row.per_million:
             yield f"input and output are told apart by: {row.per_million.method.value}"
 

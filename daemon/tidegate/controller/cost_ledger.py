@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 
 import structlog
 
@@ -80,6 +79,14 @@ class CostLedger:
         )
         return replace(made, tokens=seen.tokens), seen.activity
 
+    def status(self, day: date, versions: Sequence[SnapshotVersion], made: Allocation, activity: Activity) -> DayStatus:
+        """How far what was computed of a day is known."""
+        over = self.clock.now() >= datetime.combine(day, time(), UTC) + DAY
+        seen, observable = observed(activity)
+        facts = DayFacts(held_seconds(activity), billed_hosts(made), seen, observable, over=over)
+        status = day_status(day, versions, facts)
+        return replace(status, notes=(*status.notes, *made.notes))
+
     def policy(self) -> CostPolicy:
         """What the configuration says of costs."""
         settings = self.current.settings
@@ -120,11 +127,8 @@ class CostLedger:
             return 0
         until = min(start + DAY, max(now, start + timedelta(minutes=5)))
         made, activity = self.compute(start, start + DAY, versions)
-        seen, observable = observed(activity)
-        facts = DayFacts(held_seconds(activity), billed_hosts(made), seen, observable, over=now >= start + DAY)
-        status = day_status(day, versions, facts)
-        notes = (*status.notes, *made.notes)
-        self.days.put(StoredDay(replace(status, notes=notes), signature, now), made)
+        status = self.status(day, versions, made, activity)
+        self.days.put(StoredDay(status, signature, now), made)
         if kept and kept.status.state is CostState.FINAL and status.state is not CostState.FINAL:
             _log.warning("a final cost is not final any more", day=str(day), state=status.state.value)
         return int(until > start)
@@ -142,11 +146,6 @@ class CostLedger:
             held = self.telemetry.replicas.holdings(start, start + DAY, fleet)
             parts.append([(each.replica, each.start, each.end) for each in held])
         return _digest(parts)
-
-
-def status_of(day: date, versions: Sequence[SnapshotVersion]) -> DayStatus:
-    """The status of a day that is not kept: nothing is known of it but what bills there are."""
-    return day_status(day, versions, DayFacts({}, (), Decimal(0), Decimal(0), over=False))
 
 
 def _touched(versions: Sequence[SnapshotVersion], now: datetime) -> dict[date, list[SnapshotVersion]]:

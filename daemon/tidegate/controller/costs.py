@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -123,12 +123,14 @@ class Costs:
         versions = self.ledger.bills.versions()
         statuses = [each.status for each in kept.values()]
         for start, end in _pieces(since, until, kept):
-            touching = [version for version in versions if touches(version, start.date())]
-            made, _ = self.ledger.compute(start, end, touching)
+            day = start.date()
+            touching = [version for version in versions if touches(version, day)]
+            made, activity = self.ledger.compute(start, end, touching)
             lines, tokens = [*lines, *made.lines], [*tokens, *made.tokens]
             notes += made.notes
-            if touching:
-                statuses += [replace(each.status) for each in self.ledger.days.days(start.date(), start.date() + DAY)]
+            if touching:  # kept in part of the span, too long ago to be kept, or imported a moment ago
+                whole = [each.status for each in self.ledger.days.days(day, day + DAY)]
+                statuses += whole or [self.ledger.status(day, touching, made, activity)]
         return Allocation(tuple(lines), tokens=tuple(tokens)), tuple(statuses), tuple(notes)
 
     def _of_billing(self, span: Span) -> tuple[Allocation, tuple[DayStatus, ...], tuple[str, ...]]:
