@@ -53,9 +53,26 @@ def test_an_absent_series_is_told_from_a_missing_figure() -> None:
     assert np.isnan(np.array([ABSENT], np.uint64).view(np.float64)[0])
 
 
-@pytest.mark.parametrize("spoil", [lambda p: p[:5], lambda p: b"\x09" + p[1:], lambda p: p[:-3]])
-def test_a_damaged_chunk_is_an_error_that_says_so(spoil: object) -> None:
-    payload = encode(np.arange(40.0).reshape(2, 20))
+VERSION_1 = (
+    "0104000000030011000000020000003900008002000000020004010010000000000000000000240011"
+    "2170636f210300020104010603000000420000000000000000fa1700000000000000f82f000000000000000e60"
+    "00000000000000f8ff009300000900"
+)
+"""What the version before this one wrote: whole numbers, fractions with a NaN, and a constant."""
+
+
+def test_a_chunk_of_the_version_before_is_read() -> None:
+    wanted = np.array([[1.0, 2.0, 3.0, 5.0], [0.5, 0.25, math.nan, 7.0], [9.0, 9.0, 9.0, 9.0]])
+    payload = bytes.fromhex(VERSION_1)
+    assert bits(decode(payload)) == bits(wanted)
+    assert bits(decode(payload, [2, 1])) == bits(wanted[[2, 1]])
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+@pytest.mark.parametrize("spoil", [lambda p: p[:5], lambda p: b"\x09" + p[1:], lambda p: p[:-3], lambda p: p[:30]])
+def test_a_damaged_chunk_is_an_error_that_says_so(spoil: object, scale: float) -> None:
+    """Of whole numbers and of fractions."""
+    payload = encode(np.arange(40.0).reshape(2, 20) * scale)
     with pytest.raises(ValueError, match="stored chunk"):
         decode(spoil(payload))  # type: ignore[operator]
 

@@ -120,6 +120,8 @@ class Partitions:
 
 def ensure(database: Database, wanted: Collection[Part]) -> None:
     """Make those that do not exist yet."""
+    if not wanted:
+        return
     parents = {part.parent for part in wanted}
     with database.begin() as connection:
         missing = _missing(wanted, parts(connection, parents))
