@@ -88,6 +88,31 @@ def test_an_address_is_read_through_fsspec(tmp_path: Path) -> None:
     system.rm("/bills", recursive=True)
 
 
+@pytest.mark.parametrize("execution", ["", "2026-03-05T01:00:00.000Z-a2/"])
+def test_aws_data_exports_come_as_a_whole_from_folders_side_by_side(tmp_path: Path, execution: str) -> None:
+    """Metadata and data of a month each have a folder; what has no manifest yet waits for it, however long at rest."""
+    parts = [f"data/BILLING_PERIOD=2026-03/{execution}x-0000{number}.csv" for number in (1, 2)]
+    listed = {"exportArn": "arn:x", "dataFiles": [f"s3://bucket/pre/exp/{part}" for part in parts]}
+    manifest = f"metadata/BILLING_PERIOD=2026-03/{execution}exp-Manifest.json"
+    late = f"data/BILLING_PERIOD=2026-04/{execution}x-00001.csv"
+    files = {manifest: json.dumps(listed)} | {part: focus(focus_row(day=3 + at)) for at, part in enumerate(parts)}
+    system, root = fsspec.filesystem("memory"), tmp_path / "in" / "exp"
+    for name, text in (files | {late: BILL}).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+        system.pipe(f"/exports/exp/{name}", text.encode())
+    (here,) = deliveries_in(tmp_path / "in", later())
+    assert (here.name, len(read_files(here.paths).charges)) == (f"exp/{manifest}", 2)
+    place = RemotePlace("memory://exports", {})
+    (there,) = place.deliveries()
+    with place.fetched(there, tmp_path) as paths:
+        assert len(read_files(paths).charges) == 2
+    before = here.mark
+    os.utime(root / parts[1], (1, 1))
+    assert deliveries_in(tmp_path / "in", later())[0].mark != before
+    system.rm("/exports", recursive=True)
+
+
 def test_what_came_first_is_taken_first_and_older_runs_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     for run, at in (("bbbb", 100), ("aaaa", 200)):

@@ -7,14 +7,15 @@ a folder for each execution), Azure lists `blobs` (in a folder for each run). Ol
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, TypeVar
 
 from tidegate.runtime.errors import Permanent
 
 _BYTES = 16 * 1024 * 1024
+_METADATA = "metadata"
 _ABOVE = 3
 """How many folders above a manifest its keys may start: exports keep metadata and data in folders side by side."""
 
@@ -42,6 +43,32 @@ class Manifest:
 def is_manifest(name: str) -> bool:
     """Whether a file's name says that it lists others."""
     return name.lower().endswith("manifest.json")
+
+
+P = TypeVar("P", bound=PurePath)
+
+
+def homes(manifest: P) -> tuple[P, ...]:
+    """The folders whose files are a manifest's: its own, and of AWS data exports the same under `data`."""
+    folder = manifest.parent
+    if _METADATA not in folder.parts:
+        return (folder,)
+    return folder, _data_of(folder).joinpath(*folder.parts[_place_of(folder) + 1 :])
+
+
+def bound(file: PurePath, manifests: Iterable[PurePath]) -> bool:
+    """Whether a file comes with a manifest, here or still to be written, and never alone."""
+    folders = {each.parent for each in manifests}
+    folders |= {_data_of(folder) for folder in folders if _METADATA in folder.parts}
+    return any(folder in file.parents for folder in folders)
+
+
+def _place_of(folder: PurePath) -> int:
+    return len(folder.parts) - 1 - folder.parts[::-1].index(_METADATA)
+
+
+def _data_of(folder: P) -> P:
+    return type(folder)(*folder.parts[: _place_of(folder)], "data")
 
 
 def read_manifest(file: Path) -> Manifest:

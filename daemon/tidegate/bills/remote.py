@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tidegate.bills.manifests import is_manifest
+from tidegate.bills.manifests import bound, homes, is_manifest
 from tidegate.bills.watch import Delivery
 from tidegate.runtime.errors import Permanent, Transient
 
@@ -29,13 +29,14 @@ class RemotePlace:
     def deliveries(self) -> Sequence[Delivery]:
         """What lies there, the oldest first; a manifest's folder as a whole. Raises Transient or Permanent."""
         files, changed = self._files()
-        folders = {PurePosixPath(name).parent for name in files if is_manifest(name)}
+        paths = {name: PurePosixPath(name) for name in files}
+        manifests = [path for name, path in paths.items() if is_manifest(name)]
         found: list[Delivery] = []
         for name in sorted(files, key=lambda name: (changed[name], name)):
-            path = PurePosixPath(name)
             if is_manifest(name):
-                covered = [other for other in files if path.parent in PurePosixPath(other).parents]
-            elif any(folder in path.parents for folder in folders):
+                mine = homes(paths[name])
+                covered = [other for other, path in paths.items() if any(home in path.parents for home in mine)]
+            elif bound(paths[name], manifests):
                 continue
             else:
                 covered = [name]

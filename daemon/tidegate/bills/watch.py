@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tidegate.bills.manifests import is_manifest, newest
+from tidegate.bills.manifests import bound, homes, is_manifest, newest
 from tidegate.runtime.errors import Permanent
 from tidegate.runtime.files import replace_file
 
@@ -73,15 +73,15 @@ def deliveries_in(folder: Path, now: datetime) -> Sequence[Delivery]:
 
 
 def _grouped(files: Sequence[Path]) -> Iterator[tuple[Sequence[Path], Sequence[Path]]]:
-    """(what to import, what it rests on). Files below a manifest's folder belong to it."""
+    """(what to import, what it rests on). Files of a manifest come with it alone."""
     manifests = [each for each in files if is_manifest(each.name)]
-    folders, current = {each.parent for each in manifests}, _current(manifests)
+    current = _current(manifests)
     for each in files:
         if each in manifests:
             if each not in current:
                 continue
-            yield [each], [other for other in files if each.parent in other.parents]
-        elif not any(folder in each.parents for folder in folders):
+            yield [each], [other for other in files if any(home in other.parents for home in homes(each))]
+        elif not bound(each, manifests):
             yield [each], [each]
 
 
