@@ -13,7 +13,7 @@ import pytest
 from fakes.configuration import complaints
 from fakes.controller_world import H1, engine, host_state, reading, record
 from fakes.observations import JSON, line, observation, pool, replica, signals
-from fakes.planner_story import Story, all_signals, blind, each_replica
+from fakes.planner_story import Mischief, Story, all_signals, blind, each_replica
 from fakes.world import NOON
 
 from tidegate.controller.hostview import Freshness, Sources, host_views
@@ -129,14 +129,46 @@ def test_a8_one_dead_exporter_does_not_block_a_scale_in_for_hours(settled: Story
     assert settled.size < before
 
 
+def never_speak(*of_eight: int) -> Mischief:
+    """So many of eight replicas never give a signal, whatever becomes of the rest: by their names, first come first."""
+
+    def spoil(seen: JSON) -> None:
+        for found in each_replica(seen):
+            if int(found["id"].removeprefix("node")) % 8 in of_eight:
+                found["signals"] = None
+
+    return spoil
+
+
+def no_arrivals(seen: JSON) -> None:
+    """The gateway does not say how many requests come in."""
+    seen["gateway"]["arrival_rps"] = None
+
+
+def test_a8_what_a_gateway_says_bounds_what_half_of_the_replicas_may_carry(settled: Story) -> None:
+    """Three of eight that never speak are more than the share that is taken on trust; that would hold for ever."""
+    settled.run(2 * BUSY, 40)
+    heard = copy.deepcopy(settled)
+    heard.run(CALM, 60)
+    before = settled.size
+    unheard = copy.deepcopy(settled)
+    settled.mischief = [never_speak(1, 4, 6)]
+    unheard.mischief = [never_speak(1, 4, 6), no_arrivals]
+    settled.run(CALM, 60)
+    unheard.run(CALM, 60)
+    assert settled.size == heard.size < before
+    assert unheard.size == before
+    assert "missing_data" in unheard.limits("base")
+
+
 def test_a8_too_many_silent_ones_hold_and_say_so(settled: Story) -> None:
-    def half_silent(seen: JSON) -> None:
+    def most_are_silent(seen: JSON) -> None:
         ready = [found for found in each_replica(seen) if found["state"] == "ready"]
-        for found in ready[: math.ceil(len(ready) / 2)]:
+        for found in ready[: len(ready) // 2 + 1]:
             found["signals"] = None
 
     before = settled.size
-    settled.mischief = [half_silent]
+    settled.mischief = [most_are_silent]
     settled.run(CALM, 30)
     assert settled.size == before
     assert "missing_data" in settled.limits("base") + settled.limits("burst")

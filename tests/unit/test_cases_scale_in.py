@@ -86,12 +86,15 @@ def test_d4_burst_goes_before_base_starting_before_ready_and_the_least_busy_firs
     assert order[4:] in ([], ["base-1"])
 
 
-def test_d4_what_does_not_say_what_it_is_doing_goes_last() -> None:
+def test_d4_what_does_not_say_what_it_is_doing_goes_first_unless_it_has_just_come() -> None:
+    """It carries about what its siblings do, and without it more is known of the rest."""
+    busy = [replica("base-1", in_flight=1), replica("burst-1", in_flight=3), replica("burst-3", in_flight=1)]
+    one_of_burst = policy(pool(BASE, 1, 4), pool(BURST, 0, 1))
     quiet = replica("burst-2")
-    busy = [replica("burst-1", in_flight=3), replica("burst-3", in_flight=1)]
-    taken = plan(
-        fleet(replica("base-1", in_flight=1), quiet, *busy), policy(pool(BASE, 1, 4), pool(BURST, 0, 1)), SEEN, NOON
-    )
+    taken = plan(fleet(*busy, quiet), one_of_burst, SEEN, NOON)
+    assert kinds(taken) == ["drain burst-2", "drain burst-3"]
+    fresh = replica("burst-2", since=NOON - timedelta(seconds=30))
+    taken = plan(fleet(*busy, fresh), one_of_burst, SEEN, NOON)
     assert kinds(taken) == ["drain burst-3", "drain burst-1"]
 
 

@@ -146,8 +146,8 @@ def test_one_of_160_silent_does_not_block() -> None:
 
     world.run(load=160, ticks=30)
 
-    assert world.count(ReplicaState.READY) == 11  # 159 requests and 16 for the silent one
-    assert "base-7" in {one.id for one in world.replicas}  # nobody knows what it is doing: it goes last
+    assert "base-7" not in {one.id for one in world.replicas}  # without it all is known
+    assert world.count(ReplicaState.READY) == 11  # within the tolerance of 10
 
 
 def test_one_of_two_may_be_silent_but_not_the_only_one() -> None:
@@ -158,7 +158,7 @@ def test_one_of_two_may_be_silent_but_not_the_only_one() -> None:
 
     world.silent = frozenset({"base-1"})
     world.run(load=0, ticks=30)
-    assert [one.id for one in world.replicas] == ["base-1"]
+    assert [one.id for one in world.replicas] == ["base-2"]
 
 
 def test_any_good_signal_may_scale_out() -> None:

@@ -104,7 +104,7 @@ class Draft:
             self.limits.append(Limit.PAUSED)
             return 0
         chosen: list[Replica] = []
-        order = [one for one in victims(self.supply) if one not in self.removed]
+        order = [one for one in victims(self.supply, self.means.now) if one not in self.removed]
         for replica in order:
             if len(chosen) == count:
                 break

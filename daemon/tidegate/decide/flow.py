@@ -1,6 +1,8 @@
 """What the replicas of a group are doing, as plain numbers: one sample a ready replica that speaks.
 
 A replica is silent when it does not say how many requests it has, or moves tokens of neither kind that can be seen.
+Silent ones are taken as their siblings: a bounded share of them, or half of all where a gateway says what arrives, for
+that bounds what they can carry. Beyond that the group is blind: it may not shrink.
 Latencies are evidence and no load: where they are missing a replica teaches nothing and is counted all the same.
 """
 
@@ -12,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tidegate.decide.load import checked
+from tidegate.decide.load import FIRST_WORDS, checked
 from tidegate.model.fleet import NO_GATEWAY, Gateway, Idle, Replica, Signal, SignalName, Value
 from tidegate.model.reading import Gap, Missing
 
@@ -66,13 +68,15 @@ class Flow:
     silent: int
     gaps: tuple[Gap, ...]
     blind: bool
-    """More silent replicas than may be taken as at target."""
+    """More silent replicas than what is known can stand for."""
     queued: float = 0.0
     """Requests that wait at the gateway,"""
     told: bool = False
     """where it says so: only then can a service without replicas be called back."""
     arrivals: float | None = None
     """Requests per second at the gateway; None where it is not told."""
+    fresh: int = 0
+    """Silent ones that have only just become ready."""
 
     @property
     def ready(self) -> int:
@@ -81,8 +85,9 @@ class Flow:
 
     @property
     def waiting(self) -> float:
-        """Requests that wait anywhere but in replicas that do nothing about it."""
-        return self.queued + sum(sample.waiting for sample in self.samples if not sample.stuck)
+        """Requests that wait anywhere but in replicas that do nothing about it; in silent ones as in their siblings."""
+        found = sum(sample.waiting for sample in self.samples if not sample.stuck)
+        return self.queued + (found * self.ready / len(self.samples) if found else 0.0)
 
     @property
     def busy(self) -> bool:
@@ -110,17 +115,21 @@ def flow_of(ready: Sequence[Replica], silent_share: float, now: datetime, gatewa
     """Read the ready replicas of a group and its gateway."""
     samples: list[Sample] = []
     gaps: list[Gap] = []
+    fresh = 0
     for replica in ready:
         found = _sample(replica, now)
         if isinstance(found, Sample):
             samples.append(found)
         else:
             gaps.append(found)
+            fresh += now - replica.since < FIRST_WORDS
+    queued, arrivals = _number(gateway.waiting), _number(gateway.arrival_rate)
     allowed = max(1, math.ceil(silent_share * len(ready) - _ROUNDING))
+    if arrivals is not None:
+        allowed = max(allowed, len(ready) // 2)
     blind = len(gaps) > allowed or (bool(gaps) and not samples)
-    queued = _number(gateway.waiting)
     why = tuple(gap for gap, _ in Counter(gaps).most_common())
-    return Flow(tuple(samples), len(gaps), why, blind, queued or 0.0, queued is not None, _number(gateway.arrival_rate))
+    return Flow(tuple(samples), len(gaps), why, blind, queued or 0.0, queued is not None, arrivals, fresh)
 
 
 def _sample(replica: Replica, now: datetime) -> Sample | Gap:

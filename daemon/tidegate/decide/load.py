@@ -11,11 +11,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from tidegate.model.decision import UsedSignal
 from tidegate.model.fleet import Idle, Replica, Signal, SignalName, Value
 from tidegate.model.reading import Gap, Missing
 
+FIRST_WORDS = timedelta(seconds=90)
+"""By then a replica that has become ready was read at least twice: silence is no longer that of the new."""
 _ROUNDING = 1e-9
 
 

@@ -51,7 +51,8 @@ class Pressure:
     queue: float
     """What it takes to work off what waits."""
     silent_extra: float
-    """What silent replicas may carry more than that, were they at target."""
+    """What silent replicas may carry more than that: as much as they should. Where a gateway shares requests out no
+    more than the busiest of the others, and together no more than what arrives."""
     kv: float
     """Replicas that the KV caches in use would fill."""
 
@@ -60,17 +61,22 @@ def pressure_of(flow: Flow, memory: ServiceMemory, slo: SloPolicy, horizon: floa
     """What the group carries now, with what waits before it and what the gateway says is coming."""
     capacity = memory.capacity
     stick, target = yardstick(capacity), _TARGET * curve(capacity, slo).limit(_KNEE)
-    known = sum(stick.load(sample) for sample in flow.samples) if stick else 0.0
-    each = known / len(flow.samples) if flow.samples else 0.0
+    loads = [stick.load(sample) for sample in flow.samples] if stick else []
+    known = sum(loads)
+    each = known / len(loads) if loads else 0.0
     per_request = _per_request(capacity)
     arriving = (flow.arrivals or 0.0) * per_request
     queue = flow.waiting * per_request / max(_DRAIN_S, _DRAIN * horizon)
     kv = sum(sample.kv for sample in flow.samples) / _FULL_KV
+    total, below = known + flow.silent * each, max(0.0, target - each)
+    load = _offered(total, arriving, flow)
+    unbounded = flow.silent if flow.arrivals is None else flow.fresh
+    bounded = (flow.silent - unbounded) * min(below, max(loads, default=0.0) - each)
     return Pressure(
-        load=_offered(known + flow.silent * each, arriving, flow),
+        load=load,
         known=_offered(known, arriving, flow),
         queue=min(_MOST, queue),
-        silent_extra=flow.silent * max(0.0, target - each),
+        silent_extra=unbounded * below + _offered(total + bounded, arriving, flow) - load,
         kv=kv * (1 + flow.silent / len(flow.samples)) if flow.samples else 0.0,
     )
 

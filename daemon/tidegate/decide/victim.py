@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timedelta
 
-from tidegate.decide.load import checked
+from tidegate.decide.load import FIRST_WORDS, checked
 from tidegate.decide.serial import serial_of
 from tidegate.decide.supply import Supply
 from tidegate.model.fleet import Replica, ReplicaState, SignalName, Value, Want
@@ -16,15 +16,16 @@ _LAST_MINUTES = timedelta(minutes=5)
 _RESUMABLE = frozenset({ReplicaState.READY, ReplicaState.CORDONED, ReplicaState.DRAINING})
 
 
-def victims(supply: Supply) -> tuple[Replica, ...]:
-    """Replicas in the order in which they would go: the newest starting, then the ready one with least to do.
+def victims(supply: Supply, now: datetime) -> tuple[Replica, ...]:
+    """Replicas in the order in which they would go: the newest starting, silent ones, then those with least to do.
 
-    Only what Tidegate started is here. A replica that does not say what it is doing goes last.
+    Only what Tidegate started is here. One that should long speak and does not goes before its siblings: it carries
+    about what they do, and what is left is known better. One that has only just become ready goes last.
     """
     starting = [replica for replica in supply.starting if replica.managed]
     ready = [replica for replica in supply.ready if replica.managed]
     starting.sort(key=_youth)
-    ready.sort(key=lambda replica: (_in_flight(replica), _youth(replica)))
+    ready.sort(key=lambda replica: (not _mute(replica, now), _in_flight(replica), _youth(replica)))
     return (*starting, *ready)
 
 
@@ -54,6 +55,10 @@ def returners(supply: Supply, now: datetime) -> tuple[Replica, ...]:
 def _can_return(replica: Replica, now: datetime) -> bool:
     in_time = replica.deadline is None or replica.deadline > now or replica.state is ReplicaState.READY
     return replica.managed and replica.want is not Want.STOP and replica.state in _RESUMABLE and in_time
+
+
+def _mute(replica: Replica, now: datetime) -> bool:
+    return now - replica.since >= FIRST_WORDS and math.isinf(_in_flight(replica))
 
 
 def _in_flight(replica: Replica) -> float:
