@@ -31,6 +31,7 @@ from parts.store_ingest import OurStore
 from parts.table import Bounds, show
 
 from tidegate.model.series import SeriesKey
+from tidegate.runtime.collector import spare_the_old
 
 WINDOW_ROUNDS = 480
 """Two hours."""
@@ -158,6 +159,7 @@ def layers(sizes: Mapping[str, int]) -> dict[str, float]:
 
 def main() -> int:
     options = _options()
+    spare_the_old()  # as the controller does
     fleet = [HostSamples(number) for number in range(options.hosts)]
     rounds = int(options.hours * 3_600 / STEP_SECONDS)
     with tempfile.TemporaryDirectory(prefix="tg-") as name, ExitStack() as stack:

@@ -126,7 +126,9 @@ def _engine_bucket(name: EngineName, samples: Sequence[HostReading], border: Bor
 def _slim(at: datetime, engine: EngineReading) -> EngineReading:
     """The reading at the host's sampling time, with the counters that usage is made of."""
     counters = {key: total for key, total in engine.counters.items() if key[0] in COUNTERS}
-    return replace(engine, at=at, counters=counters, gauges={}, histograms={})
+    return EngineReading(
+        engine.engine, engine.kind, engine.state, at, counters=counters, started=engine.started, summed=engine.summed
+    )
 
 
 def _tail_reading(name: EngineName, tail: Tail) -> EngineReading:
