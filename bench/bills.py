@@ -1,8 +1,9 @@
 """How fast and how small a large bill is read and imported, beside pandas.read_csv and DuckDB on the same file.
 
 Makes a FOCUS file of a million rows (ROWS=... another number), reads it as a dry run does, imports it into an embedded
-Postgres, and imports it again unchanged. Each reader runs in a process of its own; CPU seconds and peak memory are its
-own. Exits 1 when the import takes more than 60 CPU seconds of our process or 300 MB, or the second one a second.
+Postgres, and imports it again unchanged: by the command `tidegate bill import` beside a running controller, from the
+start of Python to the answer. Each reader runs in a process of its own; CPU seconds and peak memory are its own. Exits 1
+when the import takes more than 60 CPU seconds of our process or 300 MB, or the second one a second.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
+from socket import socket
 from typing import Any
+from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "daemon"))
@@ -36,6 +39,12 @@ _NAMES = (
     "SubAccountId,SubAccountName,Tags"
 )
 HEADER = _NAMES.split(",")
+_CONFIG = """
+[controller]
+listen = "127.0.0.1:{port}"
+state_dir = "{folder}"
+database_file = "{address}"
+"""
 
 
 def make(path: Path, rows: int) -> None:
@@ -109,7 +118,16 @@ def duckdb(path: Path) -> None:
     connection.execute("select sum(BilledCost) from bill").fetchall()
 
 
-WORK: dict[str, Callable[..., None]] = {"read": read, "take": take, "pandas": pandas, "duckdb": duckdb}
+def again(path: Path, url: str, token: str) -> None:
+    """As a person does."""
+    command = [sys.executable, "-m", "tidegate", "bill", "import", str(path), "--controller", url]
+    answer = subprocess.run(
+        [*command, "--token-file", token], check=True, stdout=subprocess.PIPE, env=_env(), text=True
+    )
+    assert "nothing changes" in answer.stdout, answer.stdout
+
+
+WORK: dict[str, Callable[..., None]] = {"read": read, "take": take, "again": again, "pandas": pandas, "duckdb": duckdb}
 
 
 def measured(name: str, *arguments: str) -> dict[str, float]:
@@ -124,7 +142,7 @@ def measured(name: str, *arguments: str) -> dict[str, float]:
 def work(name: str, arguments: list[str]) -> None:
     """The child: do it, and say what it took."""
     WORK[name](Path(arguments[0]), *arguments[1:])
-    usage = resource.getrusage(resource.RUSAGE_SELF)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN if name == "again" else resource.RUSAGE_SELF)
     print(json.dumps({"cpu": usage.ru_utime + usage.ru_stime, "mb": usage.ru_maxrss / 1024}))
 
 
@@ -148,6 +166,34 @@ def database() -> Any:
         server.stop()
 
 
+def _env() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "daemon")}
+
+
+@contextmanager
+def controller(folder: Path, dsn: str) -> Any:
+    """A controller of no fleet over that database; its address."""
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address, config = folder / "database.address", folder / "tidegate.toml"
+    address.write_text(dsn)
+    address.chmod(0o600)
+    config.write_text(_CONFIG.format(port=port, folder=folder, address=address))
+    command = [sys.executable, "-m", "tidegate", "controller", "--config", str(config)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=_env(), stdout=log, stderr=log)
+    try:
+        for _ in range(300):
+            with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/v1/bills"):
+                break
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def main() -> int:
     """Measure, print, judge."""
     with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +205,8 @@ def main() -> int:
         found = {name: measured(name, str(path)) for name in (*peers, "read")}
         with database() as dsn:
             found["import"] = measured("take", str(path), dsn)
-            found["again"] = measured("take", str(path), dsn)
+            with controller(Path(folder), dsn) as url:
+                found["again"] = measured("again", str(path), url, str(Path(folder) / "operator.token"))
     print(f"{'what':<10}{'CPU s':>8}{'wall s':>8}{'MB':>8}" + "".join(f"{f'x {name}':>10}" for name in peers))
     for name, each in found.items():
         ratios = "".join(f"{each['cpu'] / found[peer]['cpu']:>10.1f}" for peer in peers)
@@ -168,20 +215,9 @@ def main() -> int:
         print("for the peers: pip install pandas duckdb")
     taken = found["import"]
     good = taken["cpu"] <= CPU_SECONDS and taken["mb"] <= MEGABYTES
-    good = good and found["again"]["cpu"] - _start() <= AGAIN_SECONDS
+    good = good and found["again"]["cpu"] <= AGAIN_SECONDS
     print("good" if good else f"NOT within {CPU_SECONDS:.0f} CPU s, {MEGABYTES:.0f} MB, {AGAIN_SECONDS:.0f} s again")
     return 0 if good else 1
-
-
-def _start() -> float:
-    """What importing the modules alone takes."""
-    modules = "import tidegate.store.bills, tidegate.bills.orders, tidegate.controller.bill_book"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'daemon')!r}); {modules}"], check=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 if __name__ == "__main__":

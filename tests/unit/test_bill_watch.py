@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes.bills import focus, focus_row, read_files
@@ -18,7 +20,7 @@ from tidegate.bills.remote import RemotePlace, options_in
 from tidegate.bills.watch import Seen, deliveries_in
 from tidegate.controller.bill_watch import BillWatch
 from tidegate.model.bill import ImportOrder
-from tidegate.runtime.errors import Permanent
+from tidegate.runtime.errors import Permanent, Transient
 
 fsspec = pytest.importorskip("fsspec")
 BILL = focus(focus_row())
@@ -136,6 +138,22 @@ def test_what_came_first_is_taken_first_and_older_runs_not_at_all(tmp_path: Path
 def test_a_wrong_address_is_told_with_the_remedy() -> None:
     with pytest.raises(Permanent, match=r"\[bills\] address nosuch://x"):
         RemotePlace("nosuch://x", {}).deliveries()
+
+
+def test_a_bucket_that_does_not_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The libraries of protocols have errors of their own, which are no OSError."""
+
+    class BotoCoreError(Exception):
+        """As botocore's."""
+
+    def away(*_: object, **__: object) -> None:
+        raise BotoCoreError("Could not connect to the endpoint URL")
+
+    system = fsspec.filesystem("memory")
+    monkeypatch.setitem(sys.modules, "botocore.exceptions", SimpleNamespace(BotoCoreError=BotoCoreError))
+    monkeypatch.setattr(type(system), "find", away)
+    with pytest.raises(Transient, match=r"memory://bills cannot be read .*endpoint.* it is tried again"):
+        RemotePlace("memory://bills", {}).deliveries()
 
 
 def test_credentials_are_never_repeated(tmp_path: Path) -> None:

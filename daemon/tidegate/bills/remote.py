@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,13 @@ from tidegate.runtime.errors import Permanent, Transient
 
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
 """Under which of these a file system tells when a file was written."""
+_ERRORS = (
+    ("botocore.exceptions", "BotoCoreError"),
+    ("google.auth.exceptions", "GoogleAuthError"),
+    ("azure.core.exceptions", "AzureError"),
+    ("aiohttp", "ClientError"),
+)
+"""What the libraries behind protocols raise that is no OSError: no connection, no credentials."""
 _LARGEST = 16 * 1024**3
 
 
@@ -99,8 +107,13 @@ class RemotePlace:
             raise Permanent(f"{self.address} refuses us ({error}); check [bills] options_file") from error
         except FileNotFoundError as error:
             raise Permanent(f"{self.address}: there is nothing ({error})") from error
-        except OSError as error:
+        except _errors() as error:
             raise Transient(f"{self.address} cannot be read ({error}); it is tried again") from error
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """What reading may raise: the system's errors, and those of libraries that the protocol has imported."""
+    return OSError, *(getattr(sys.modules[module], name) for module, name in _ERRORS if module in sys.modules)
 
 
 def options_in(file: Path) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ def import_(
         else:
             from tidegate.cli.bill_import import imported
 
-            bill = imported(client(controller, token_file), given, wishes, force=force)
+            bill = imported(controller, token_file, given, wishes, force=force)
     if as_json:
         typer.echo(bill.model_dump_json(indent=2))
     else:
