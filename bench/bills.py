@@ -2,8 +2,8 @@
 
 Makes a FOCUS file of a million rows (ROWS=... another number), reads it as a dry run does, imports it into an embedded
 Postgres, and imports it again unchanged: by the command `tidegate bill import` beside a running controller, from the
-start of Python to the answer. Each reader runs in a process of its own; CPU seconds and peak memory are its own. Exits 1
-when the import takes more than 60 CPU seconds of our process or 300 MB, or the second one a second.
+start of Python to the answer. Each reader runs in a process of its own; CPU seconds and peak memory are its own.
+Exits 1 when the import takes more than 60 CPU seconds of our process or 300 MB, or the second one a second.
 """
 
 from __future__ import annotations

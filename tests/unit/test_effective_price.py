@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from fakes import world as tiny
 from fakes.clock import ManualClock
 from fakes.controller_world import H1, H2, World, fleet_policy
 from hypothesis import given
@@ -21,10 +22,10 @@ from tidegate.expose.explain_rows import explain_rows
 from tidegate.expose.words import Words
 from tidegate.link.pool_answers import explanation as answer
 from tidegate.model.allocation import Reconciled
-from tidegate.model.decision import Plan
+from tidegate.model.decision import Limit, Plan
 from tidegate.model.fleet import Fleet, PoolName
 from tidegate.model.memory import Memory
-from tidegate.model.policy import Flavour, FleetPolicy
+from tidegate.model.policy import Budget, Flavour, FleetPolicy
 from tidegate.model.price import FlavourPrice, Price, Prices, PriceSource
 from tidegate.model.reading import HostName
 from tidegate.runtime.errors import Transient
@@ -169,3 +170,17 @@ def test_plans_go_by_it_and_explanations_say_so() -> None:
     assert seen[-1].pools[BASE].first_flavour.price_per_gpu_hour == 2
     (pool,) = [each for each in world.state.overview().pools if each.policy.name == BASE]
     assert "spot: 2 USD per GPU hour, as configured" in "\n".join(explanation(answer(pool, overview, NOW)))
+
+
+@pytest.mark.parametrize(("paid", "starts", "limits"), [("48", 2, {Limit.MIN}), ("240", 0, {Limit.MIN, Limit.BUDGET})])
+def test_a_minimum_that_learned_prices_put_beyond_the_budget_is_told(
+    paid: str, starts: int, limits: set[Limit]
+) -> None:
+    """Two replicas at the configured 2 an hour fit into 5; at the learned 10 not one does: the decision says why."""
+    flavour = Flavour(hosts=(H1,), price_per_gpu_hour=Decimal(2))
+    configured = tiny.policy(tiny.pool(BASE, 2, 4, flavours=(flavour,)), budget=Budget(per_hour=Decimal(5)))
+    told = with_prices(configured, effective_prices(configured, lessons({H1: paid}), NOW))
+    taken = plan(tiny.fleet(), told, Memory(started_at=tiny.LONG_AGO), tiny.NOON)
+    decided = tiny.decision(taken, BASE)
+    assert (len(taken.actions), set(decided.limits)) == (starts, limits)
+    assert ("the budget allows no more" in decided.reason) == (Limit.BUDGET in limits)
