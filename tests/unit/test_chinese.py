@@ -106,6 +106,11 @@ def test_gaps_and_notes_are_chinese(text: str) -> None:
             "chat carries 3.2 replicas' worth of load on 4 ready (1 silent: stale, no_traffic), up to 4.4 expected in"
             " 80 s, and one carries 0.89 within the objective: 6 needed"
         ),
+        *(
+            "chat carries 0.4 replicas' worth of load on 1 ready, up to 0.5 expected in 260 s, and one carries 0.89"
+            f" within the objective: 6 needed; the last 3 {like} rose to 5.0 at this hour"
+            for like in ("days", "workdays", "weekend days", "weeks")
+        ),
         "chat has no ready replica and 7 requests waiting at its gateway: 1 needed",
         "chat is scheduled for 3",
         "chat is to have 3 by an external program, 12 s ago",

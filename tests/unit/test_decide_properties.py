@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tidegate.decide.forecast import CELLS
 from tidegate.decide.misses import STEPS
 from tidegate.decide.plan import plan
+from tidegate.decide.profile import A_DAY, BUCKET_S
 from tidegate.model.decision import ActionKind, Plan
 from tidegate.model.fleet import (
     Fleet,
@@ -28,6 +29,7 @@ from tidegate.model.fleet import (
 from tidegate.model.memory import BackOff, Capacity, Forecast, Guess, Memory, PoolMemory, ServiceMemory
 from tidegate.model.policy import FleetPolicy, Mode, PolicyName, ServicePolicy, TargetPolicy
 from tidegate.model.reading import Gap, Missing
+from tidegate.model.season import Claim, Day, Rise, Season, Trial
 
 moments = st.integers(-7200, 7200).map(lambda seconds: NOON + timedelta(seconds=seconds))
 maybe_moments = st.none() | moments
@@ -118,7 +120,22 @@ def _forecast(random: Random) -> Forecast:
     )
 
 
-capacities, forecasts = seeds.map(_capacity), seeds.map(_forecast)
+def _season(random: Random) -> Season:
+    """Most of them with a rise that is due, for only that bears on a plan."""
+
+    def rise() -> Rise | None:
+        found = Rise(random.random() * 20, random.random() * 20, random.randrange(2, 4), random.choice(LIKE))
+        return found if random.random() < 0.8 else None
+
+    bucket = int(NOON.timestamp() // BUCKET_S) - random.choice((0, 0, 1, 1, 2, 1000))
+    days = tuple(Day(bucket // A_DAY - back, "gA" * A_DAY) for back in (14, 7, 3, 2, 1, 0))
+    trials = (Trial(bucket - A_DAY, random.random(), (random.random(),) * 3),)
+    claims = tuple(Claim(bucket - more, random.random(), (random.random(),) * 3, 1.0) for more in range(5))
+    return Season(NOON, bucket, 100.0, random.random() * 1000, days, claims, trials, rise(), rise())
+
+
+LIKE = ("days", "workdays", "weekend days", "weeks")
+capacities, forecasts, seasons = seeds.map(_capacity), seeds.map(_forecast), seeds.map(_season)
 back_offs = st.dictionaries(st.just("default"), st.builds(BackOff, moments, st.integers(0, 99)))
 memories = st.builds(
     Memory,
@@ -133,6 +150,7 @@ memories = st.builds(
         first=st.none() | st.tuples(moments, st.integers(0, 12)),
         capacity=capacities,
         forecast=forecasts,
+        season=seasons,
     ).map(lambda chat: {CHAT: chat}),
     st.builds(PoolMemory, st.integers(1, 99), back_offs=back_offs).map(lambda one: {BASE: one}),
 )

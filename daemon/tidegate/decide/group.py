@@ -21,6 +21,7 @@ from tidegate.decide.guard import Bounds, Guarded, guard
 from tidegate.decide.load import Measure, load_of
 from tidegate.decide.objective import Setting, demand_by_objective, from_nothing, pressure_of
 from tidegate.decide.remember import with_wish
+from tidegate.decide.season import with_tick
 from tidegate.decide.supply import Supply
 from tidegate.decide.yardstick import conversion
 from tidegate.model.fleet import Gateway, PoolName, PoolRole, Replica, ServiceName, Signal, SignalName
@@ -216,16 +217,13 @@ def _taught(seen: Seen, memory: ServiceMemory, flow: Flow, seconds: float) -> Se
         return memory
     prefill = all(supply.pool.role is PoolRole.PREFILL for supply in seen.supplies)
     capacity = learned(memory.capacity, flow.samples, slo, seconds, prefill=prefill)
-    forecast = _in_new_unit(memory, capacity)
+    forecast, season = _in_new_unit(memory, capacity), memory.season
     if not flow.blind and memory.capacity.unit:
-        forecast = observed(
-            forecast,
-            pressure_of(flow, replace(memory, capacity=capacity), slo, seen.horizon).load,
-            seen.horizon,
-            seen.now,
-        )
+        load = pressure_of(flow, replace(memory, capacity=capacity), slo, seen.horizon).load
+        forecast = observed(forecast, load, seen.horizon, seen.now)
+        season = with_tick(season, load, forecast, seen.horizon, seen.now)
     first = memory.first or (seen.now, seen.count)
-    return replace(memory, first=first, capacity=capacity, forecast=forecast)
+    return replace(memory, first=first, capacity=capacity, forecast=forecast, season=season)
 
 
 def _in_new_unit(memory: ServiceMemory, capacity: Capacity) -> Forecast:

@@ -11,11 +11,13 @@ from tidegate.decide.demand import Demand, unknown_demand
 from tidegate.decide.flow import Flow
 from tidegate.decide.forecast import Outlook, ahead
 from tidegate.decide.misses import Curve, curve, overall_misses
+from tidegate.decide.season import due, foretold
 from tidegate.decide.yardstick import yardstick
 from tidegate.model.decision import Limit
 from tidegate.model.fleet import ServiceName
 from tidegate.model.memory import Capacity, ServiceMemory
 from tidegate.model.policy import SloPolicy
+from tidegate.model.season import Rise
 
 _DRAIN_S, _DRAIN = 30.0, 0.2
 """A queue is to be gone within this, or this part of the time that help takes to come."""
@@ -131,14 +133,17 @@ def demand_by_objective(setting: Setting, flow: Flow, memory: ServiceMemory) -> 
         wish = min(wish, max(supply, 1))
     rests = flow.told and _at_rest(flow, outlook)
     wish = 0 if rests and not flow.blind else wish
+    soon, later = (None, None) if flow.blind else due(memory.season, setting.now)
+    known = min(supply, _certain(later, outlook, misses, allowed))
+    known = max(known, _certain(soon, outlook, misses, allowed)) if flow.busy else known
     now_needs = 0 if rests else _now(pressure.load + pressure.silent_extra, misses, allowed)
     because = (
         f"{setting.key} carries {pressure.load:.1f} replicas' worth of load on {_ready(flow)}, up to "
         f"{outlook.peak(_LIKELY):.1f} expected in {horizon:.0f} s, and one carries {misses.limit(_KNEE):.2f} "
-        f"within the objective: {wish} needed"
+        f"within the objective: {max(wish, known)} needed" + (_as_before(soon or later) if known > wish else "")
     )
     floor = flow.ready if flow.blind else min(flow.ready, now_needs)
-    return Demand(wish, because, flow.blind, floor, tuple(_unmendable(flow, slo)))
+    return Demand(max(wish, known), because, flow.blind, floor, tuple(_unmendable(flow, slo)))
 
 
 def from_nothing(key: ServiceName, supply: int, flow: Flow, memory: ServiceMemory) -> Demand:
@@ -159,6 +164,15 @@ def _more(flow: Flow, capacity: Capacity) -> int:
 def _now(load: float, misses: Curve, allowed: float) -> int:
     """Replicas for a load that is certain."""
     return _enough([(1.0, load)], misses, _NOW * allowed)
+
+
+def _certain(rise: Rise | None, outlook: Outlook, misses: Curve, allowed: float) -> int:
+    """Replicas for the load that a known rise leads to; 0 without one."""
+    return _enough([(1.0, foretold(rise, outlook.expected))], misses, allowed) if rise else 0
+
+
+def _as_before(rise: Rise | None) -> str:
+    return f"; the last {rise.days} {rise.like} rose to {rise.to:.1f} at this hour" if rise else ""
 
 
 def _at_rest(flow: Flow, outlook: Outlook) -> bool:

@@ -25,6 +25,17 @@ _CLAUSES = [
     (r"(?P<pool>\S+) grows from (?P<n>\d+) to (?P<m>\d+)", "{pool} 从 {n} 扩到 {m}"),
     (r"(?P<pool>\S+) shrinks from (?P<n>\d+) to (?P<m>\d+)", "{pool} 从 {n} 缩到 {m}"),
     # what was seen
+    (
+        (
+            r"(?P<need>.+ needed); the last (?P<n>\d+) (?P<why>(?:work|weekend )?days|weeks) rose to (?P<x>\S+) "
+            r"at this hour"
+        ),
+        "{need}；最近 {n} {why}在此时升至 {x}",
+    ),
+    (r"days", "天都"),
+    (r"workdays", "个工作日都"),
+    (r"weekend days", "个周末日都"),
+    (r"weeks", "周的今天都"),
     (r"(?P<s>\S+) has no replica and so no load to read", "{s} 没有副本，因此没有负载可读"),
     (
         r"(?P<s>\S+) has no ready replica to read a load from and (?P<n>\d+) starting",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidegate.model.fleet import FailureClass, PoolName, ReplicaId, ServiceName
+from tidegate.model.season import NO_SEASON, Season
 
 MEMORY_VERSION = 2
 
@@ -92,6 +93,7 @@ class ServiceMemory:
     """When the group was first seen, and how large it was."""
     capacity: Capacity = Capacity()
     forecast: Forecast = Forecast()
+    season: Season = NO_SEASON
 
 
 @dataclass(frozen=True, slots=True)
