@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from fakes.store_batches import HOST, batch, claim, engine, reading
+from sqlalchemy import JSON, Column, Connection, Table, func, insert, select
+from sqlalchemy.types import ARRAY
 from typer.testing import CliRunner
 
 from tidegate.cli.main import app
+from tidegate.model.history import METRICS, Aggregate, Question
 from tidegate.model.leadership import Candidate
 from tidegate.runtime.errors import Permanent
 from tidegate.store import migrate
@@ -21,10 +27,13 @@ from tidegate.store.database import Database, open_database
 from tidegate.store.dump import dump
 from tidegate.store.dump_format import MAGIC
 from tidegate.store.leadership import StoredLeadership
+from tidegate.store.partitions import WIDTHS, part_of
 from tidegate.store.restore import restore
+from tidegate.store.schema import metadata
 from tidegate.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -77,6 +86,62 @@ def test_what_was_dumped_is_there_again(filled: Database, empty: Database, tmp_p
     store = Store(empty)
     late = reading(now - timedelta(hours=1, seconds=7), engine(now, generation_tokens=1.0))
     assert store.reports.accept(HOST, *batch(late, first=1000), now).stored == 1
+
+
+def test_every_table_comes_back_and_questions_have_the_same_answers(
+    filled: Database, empty: Database, tmp_path: Path, now: datetime
+) -> None:
+    """A row of the extremes of its types in each table that has none; chunks, rollups, costs and bills among them."""
+    store = Store(filled)
+    while store.compaction.compact(now + timedelta(hours=3)).windows:
+        pass
+    store.figures.roll_up(now)
+    with filled.begin() as connection:
+        present = {name for name in migrate.tables_of_ours(connection) if name != "lease"}
+        for table in metadata.sorted_tables:
+            if connection.execute(select(func.count()).select_from(table)).scalar_one() == 0:
+                make_part(connection, table, now)
+                connection.execute(insert(table).values(extremes(table, now)))
+    before = rows(filled)
+    assert [name for name in present if not before[name]] == []
+
+    path = tmp_path / "all.dump"
+    dump(filled, path, now)
+    restore(empty, path)
+    assert rows(empty) == before
+    for step, aggregate in ((None, Aggregate.AVG), (timedelta(minutes=5), Aggregate.INCREASE), (HOUR, Aggregate.LAST)):
+        question = Question(METRICS["generation_tokens"], now - timedelta(days=2), now, step, aggregate)
+        answer = Store(filled).histories.query(question)
+        assert [line.values for line in answer.lines] != []
+        assert Store(empty).histories.query(question) == answer
+
+
+def make_part(connection: Connection, table: Table, now: datetime) -> None:
+    """Of a table that is split, the part that a row of now lies in."""
+    for name in (table.name, f"{table.name}_hot"):
+        if name in WIDTHS:
+            part = part_of(name, now)
+            connection.exec_driver_sql(
+                f"CREATE TABLE IF NOT EXISTS {part.name} PARTITION OF {name} "
+                f"FOR VALUES FROM ('{part.start.isoformat()}') TO ('{part.end.isoformat()}')"
+            )
+
+
+def extremes(table: Table, now: datetime) -> dict[str, object]:
+    """A value of each column that is not made by the database."""
+    return {column.name: extreme(column, now) for column in table.columns if column.identity is None}
+
+
+def extreme(column: Column[Any], now: datetime) -> object:
+    kind = column.type
+    if isinstance(kind, ARRAY):
+        inner = kind.item_type.python_type
+        return [math.nan, -0.0, 1e30] if inner is float else [1, -2] if inner is int else ["a", "", 'quo"te\\']
+    values: dict[type, object] = {
+        bool: False, int: 1, float: -0.0, Decimal: Decimal("-123456789.000000001"), datetime: now, date: now.date(),
+        bytes: b"\x00\xff\\", str: "t\tab, \u6f6e, back\\slash", dict: {"a": [None, 1.5, "\u6f6e"]},
+    }  # fmt: skip
+    return values[dict if isinstance(kind, JSON) else kind.python_type]
 
 
 def test_a_database_that_is_not_empty_is_left_alone(filled: Database, tmp_path: Path, now: datetime) -> None:
