@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from fakes.store import FakeStore
@@ -89,6 +90,31 @@ def check(store: Store, looks: Sequence[HostReading], start: datetime) -> None:
             assert told == pytest.approx(oracle(looks, name, width), rel=1e-6)
 
 
+SERIES = "SELECT at, owner, increase FROM {view} WHERE metric = 'generation_tokens' AND increase IS NOT NULL"
+USAGE = "SELECT bucket, generation_tokens FROM {view} WHERE pool = 'base' {narrowed}"
+
+
+def check_views(store: Store, looks: Sequence[HostReading]) -> None:
+    """What boards read of it, by engine and by pool."""
+    for width, minutes in zip(WIDTHS[:2], ("5m", "1h"), strict=True):
+        wanted = {name: oracle(looks, name, width) for name in NAMES}
+        series = rows(store, SERIES.format(view=f"v_series_{minutes}"))
+        for name in NAMES:
+            told = {at.timestamp(): increase for at, owner, increase in series if owner == name and increase}
+            assert told == pytest.approx({at: value for at, value in wanted[name].items() if value}, rel=1e-6)
+        pool = {at: sum(one.get(at, 0.0) for one in wanted.values()) for one in wanted.values() for at in one}
+        resolution = f"AND resolution = {int(width.total_seconds())}"
+        for view, narrowed in ("v_usage" if minutes == "5m" else "v_usage_1h", ""), ("v_usage_history", resolution):
+            used = rows(store, USAGE.format(view=view, narrowed=narrowed))
+            told = {at.timestamp(): tokens for at, tokens in used if tokens}
+            assert told == pytest.approx({at: value for at, value in pool.items() if value}, rel=1e-9)
+
+
+def rows(store: Store, query: str) -> list[Any]:
+    with store.database.begin() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+
 def compacted(store: Store, now: datetime) -> None:
     while (done := store.compaction.compact(now)).windows or done.merged:
         pass
@@ -118,3 +144,5 @@ def test_every_level_says_what_the_samples_say(pg: Store, now: datetime, seed: i
     pg.usage.roll_up(later)
     fake.usage.roll_up(later)
     assert pg.usage.between(start, later) == fake.usage.between(start, later)
+    pg.figures.roll_up(later)
+    check_views(pg, looks)
