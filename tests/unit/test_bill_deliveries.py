@@ -191,3 +191,19 @@ def test_a_tar_archive_is_told_what_to_do(tmp_path: Path) -> None:
         archive.add(laid(tmp_path / "in", {"a.csv": bill("1")}) / "a.csv", "a.csv")
     with pytest.raises(Permanent, match="a tar archive; unpack it"):
         read_files([packed])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"%PDF-1.7 a bill", "a PDF; import the provider's export"),
+        (gzip.compress(gzip.compress(bill("1"))), "packed with gzip twice"),
+        (b"\x28\xb5\x2f\xfd....", "packed with zstandard; unpack it first"),
+        (b"\xd0\xcf\x11\xe0....", "an Excel workbook; save the sheet as CSV"),
+        (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code></Error>", "the download may have failed"),
+    ],
+)
+def test_what_is_no_table_is_told_what_to_do(tmp_path: Path, data: bytes, said: str) -> None:
+    laid(tmp_path, {"bill.csv": data})
+    with pytest.raises(Permanent, match=f"bill.csv: .*{said}"):
+        read_files([tmp_path / "bill.csv"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fakes.bills import Found, read_text
 
+from tidegate.cost.restate import judge
 from tidegate.model.charge import ServiceClass
 
 
@@ -36,6 +37,15 @@ def csv_credits(folder: Path, credits_: str, column: str = "credits") -> Found:
     header = f"billing_account_id,sku.id,usage_start_time,usage_end_time,cost,currency,invoice.month,{column}"
     quoted = credits_.replace('"', '""')
     return read_text(folder, f'{header}\nB,X,2026-03-02 08:00:00 UTC,2026-03-02 09:00:00 UTC,2,USD,202603,"{quoted}"\n')
+
+
+@pytest.mark.parametrize("before", [1, 1500])
+def test_a_line_that_is_cut_is_known_as_such(tmp_path: Path, before: int) -> None:
+    whole = "\n".join(json.dumps(gcp()) for _ in range(before))
+    found = read_text(tmp_path, f'{whole}\n{{"cost": 3, "curr', name="bill.jsonl")
+    assert [row.reason for row in found.quarantined] == ["the line is no JSON object"]
+    assert any("the file may be cut short" in text for text in found.read.warnings)
+    assert any("the last row is incomplete" in text for text in judge(found.read, []).refusals)
 
 
 def test_a_key_that_only_a_later_row_has_counts_all_the_same(tmp_path: Path) -> None:

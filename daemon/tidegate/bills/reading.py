@@ -79,9 +79,7 @@ class Reading:
     def _rows(self, part: Part, records: Records) -> Iterator[tuple[SnapshotKey, Charge] | Quarantined]:
         opening = _open(records, part, self.wishes)
         number = quarantined = adding = 0
-        last_short = False
         for number, cells in enumerate(opening.rows, 1):
-            last_short = len(cells) < opening.width
             taken = opening.take(cells, number)
             if isinstance(taken, Quarantined):
                 quarantined += 1
@@ -97,7 +95,7 @@ class Reading:
                     yield self._count(opening.format, item, digest), item
         records.finish()
         accepted = number - quarantined - adding
-        read = FileRead(part.name, opening.format.name, number, accepted, quarantined, adding, last_short)
+        read = FileRead(part.name, opening.format.name, number, accepted, quarantined, adding, opening.short)
         self.files.append(read)
         self._say(part, read, {**records.notes, **opening.reader.notes})
 
@@ -203,10 +201,15 @@ class _Opening:
     rows: Iterator[list[str]]
     width: int
     growing: bool
+    short: bool = False
+    """Whether the last row that was taken lacks its end."""
 
     def take(self, cells: list[str], number: int) -> Sequence[Item] | Quarantined:
         """The row's items; none for a row that only adds up others."""
         width = self.width
+        self.short = len(cells) < width or (self.growing and self._broken(cells))
+        if self.growing and self.short:
+            return self._refuse(cells, number, "the line is no JSON object")
         if self.growing:
             extra = cells[width:]
             del cells[width:]
@@ -221,6 +224,13 @@ class _Opening:
             del cells[width:]
         cells.append("")
         return self._read(cells, number)
+
+    def _broken(self, cells: Sequence[str]) -> bool:
+        """Whether it is a line that should be a JSON object and is none: it stands under no key."""
+        header = self.columns.header
+        return any(extra.startswith("=") for extra in cells[self.width :]) or (
+            "" in header and bool(cells[header.index("")])
+        )
 
     def _read(self, cells: list[str], number: int) -> Sequence[Item] | Quarantined:
         try:

@@ -23,6 +23,17 @@ _KEYS_FROM = 1000
 _DELIMITERS = ",;\t|"
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _PAIR = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]")
+_NO_TABLES = (
+    (b"%PDF", "a PDF; import the provider's export as CSV or Parquet"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook; save the sheet as CSV (UTF-8)"),
+    (b"\x1f\x8b", "packed with gzip twice; unpack it once"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstandard; unpack it first"),
+    (b"BZh", "packed with bzip2; unpack it first"),
+    (b"\xfd7zXZ", "packed with xz; unpack it first"),
+    (b"7z\xbc\xaf", "a 7-Zip archive; unpack it first"),
+    (b"<", "a page or an XML answer instead of a table; the download may have failed"),
+)
+"""How files begin that are no table, and what to do."""
 _replaced = threading.local()
 
 
@@ -60,6 +71,9 @@ def records_of(source: IO[bytes], name: str) -> Records:
         return parquet_rows(source, name)
     if head[257:262] == b"ustar":
         raise Permanent(f"{name}: a tar archive; unpack it first")
+    for mark, what in _NO_TABLES:
+        if head.startswith(mark):
+            raise Permanent(f"{name}: {what}")
     encoding = encoding_of(head)
     text = io.TextIOWrapper(source, encoding=encoding, errors="tidegate-count", newline="")
     start = _start(head, encoding)
