@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,10 +18,10 @@ from tidegate.store import migrate
 from tidegate.store.database import open_database
 from tidegate.store.embedded import EmbeddedPostgres
 from tidegate.store.store import Store
-from tidegate.wire import Batch, Layout, Report
+from tidegate.wire import Batch, Incoming, Layout, Report
 
-THREADS = 64
-"""As many as the threads that a controller takes reports with, and more: an agent each."""
+AT_A_TIME = 64
+"""Hosts whose reports go together: what a controller takes in while its last transaction is under way."""
 BOOT = "6f1e1c1e-5a80-4c4b-9b1d-0c7d2f6a8a11"
 _TICK = os.sysconf("SC_CLK_TCK")
 _SIZES = text(
@@ -68,19 +67,16 @@ class OurStore:
     def take(self, bodies: Sequence[Sequence[bytes]]) -> None:
         """Deliver every host's bodies in order, all hosts at the same time: read, stored, answered."""
 
-        def work(mine: Sequence[int]) -> None:
-            for number in range(len(bodies[0])):
-                for host in mine:
-                    batch = Batch.model_validate_json(bodies[host][number])
-                    at = datetime.fromtimestamp(batch.sent_at, UTC)
-                    self.store.reports.accept(HostName(batch.host), batch.layouts, batch.reports, at)
-
-        shares = [range(number, len(bodies), THREADS) for number in range(min(THREADS, len(bodies)))]
-        threads = [threading.Thread(target=work, args=(share,)) for share in shares]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for number in range(len(bodies[0])):
+            for first in range(0, len(bodies), AT_A_TIME):
+                group = [Batch.model_validate_json(one[number]) for one in bodies[first : first + AT_A_TIME]]
+                incoming = [
+                    Incoming(HostName(one.host), one.layouts, one.reports, datetime.fromtimestamp(one.sent_at, UTC))
+                    for one in group
+                ]
+                for outcome in self.store.reports.accept_all(incoming):
+                    if isinstance(outcome, Exception):
+                        raise outcome
 
     def compact(self, now: float) -> None:
         """All that is due at the moment."""

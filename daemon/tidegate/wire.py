@@ -7,6 +7,7 @@ Desired (long poll, 204 when nothing changed). A report is unique by (host, boot
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -190,6 +191,27 @@ class Accepted:
     need_layouts: tuple[str, ...]
     stored: int
     duplicates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A batch that a host has sent."""
+
+    host: HostName
+    """Whose token came with it."""
+    batch: Batch
+    at: datetime
+    """When it was read whole: what waits here for its turn was not sent later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """Reports of one host that came together."""
+
+    host: HostName
+    layouts: Sequence[Layout]
+    reports: Sequence[Report]
+    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

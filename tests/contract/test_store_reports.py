@@ -23,7 +23,7 @@ from tidegate.model.reading import (
     Rank,
 )
 from tidegate.store.store import Store
-from tidegate.wire import Layout, Range, Report
+from tidegate.wire import Accepted, Incoming, Layout, Range, Report
 
 AnyStore = FakeStore | Store
 STEP = timedelta(seconds=15)
@@ -176,6 +176,25 @@ def test_the_series_of_a_layout_are_told_by_its_name(store: AnyStore, now: datet
     (layout,), reports = batch(*looks(now, 1))
     store.reports.accept(HOST, [layout], reports, now)
     for _ in range(2):  # from the store, then from what it remembers
-        found = store.reports.series(HOST, [layout.id, "0" * 32])
-        assert {name: [key.row() for key in keys] for name, keys in found.items()} == {layout.id: layout.series}
-    assert store.reports.series(HostName("gpu-2"), [layout.id]) == {}
+        found = store.reports.readers([(HOST, layout.id), (HOST, "0" * 32)])
+        rows = {pair: [key.row() for key in reader.keys] for pair, reader in found.items()}
+        assert rows == {(HOST, layout.id): layout.series}
+    assert store.reports.readers([(HostName("gpu-2"), layout.id)]) == {}
+
+
+def test_what_hosts_bring_together_gets_an_answer_each(store: AnyStore, now: datetime) -> None:
+    """A report that comes twice in a group is stored once; what does not fit its layout harms nobody else."""
+    other = HostName("gpu-2")
+    layouts, reports = batch(*looks(now, 2))
+    torn = [reports[0].model_copy(update={"values": b""})]
+    group = [
+        Incoming(HOST, layouts, reports[:1], now),
+        Incoming(other, layouts, torn, now),
+        Incoming(HOST, layouts, reports, now),
+        Incoming(other, layouts, reports[1:], now),
+    ]
+    outcomes = store.reports.accept_all(group)
+    assert isinstance(outcomes[1], ValueError)
+    stored = [(one.stored, one.duplicates) for one in outcomes if isinstance(one, Accepted)]
+    assert stored == [(1, 0), (1, 1), (1, 0)]
+    assert (store.reports.count(HOST), store.reports.count(other)) == (2, 1)

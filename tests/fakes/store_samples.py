@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from tidegate.model.activity import HostTokens
 from tidegate.model.fleet import PoolName
 from tidegate.model.reading import Counter, EngineName, HostName, HostReading
-from tidegate.model.series import unflatten
+from tidegate.model.unflatten import Reader, unflatten
 from tidegate.model.usage import BUCKET, TokenUsage, bucket_of
 from tidegate.model.vector import decode
+from tidegate.runtime.errors import TidegateError
 from tidegate.store.admission import Fresh, Keys, Place, admit, ranges, read_layout
 from tidegate.store.buckets import Border, Tail, fill, touched
-from tidegate.wire import Accepted, HostRecord, HostState, Layout, Report
+from tidegate.wire import Accepted, HostRecord, HostState, Incoming, Layout, Report
 
 
 class FakeReports:
@@ -39,8 +40,17 @@ class FakeReports:
         kept = [(r.boot_id, r.sequence) for r in reports if (host, r.boot_id, r.sequence) in self.rows]
         return Accepted(ranges(kept), tuple(wanting), len(fresh), len(kept) - len(fresh))
 
-    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, Keys]:
-        return {name: self.layouts[host, name] for name in layouts if (host, name) in self.layouts}
+    def accept_all(self, incoming: Sequence[Incoming]) -> Sequence[Accepted | TidegateError | ValueError]:
+        return [self._outcome(one) for one in incoming]
+
+    def _outcome(self, one: Incoming) -> Accepted | TidegateError | ValueError:
+        try:
+            return self.accept(one.host, one.layouts, one.reports, one.received_at)
+        except (TidegateError, ValueError) as error:
+            return error
+
+    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
+        return {pair: Reader(self.layouts[pair]) for pair in wanted if pair in self.layouts}
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:
         ordered = sorted((owner, row.at, boot, number, row) for (owner, boot, number), row in self.rows.items())
@@ -76,6 +86,10 @@ class FakeHosts:
     def authenticate(self, token_hash: str) -> HostName | None:
         name = self.tokens.get(token_hash)
         return None if name is None or self.records[name].revoked else name
+
+    def good_tokens(self, token_hashes: Collection[str]) -> Mapping[str, HostName]:
+        found = {token: self.authenticate(token) for token in token_hashes}
+        return {token: name for token, name in found.items() if name is not None}
 
     def seen(self, name: HostName, state: HostState, at: datetime) -> None:
         known = self.records.get(name)

@@ -25,9 +25,10 @@ from tidegate.model.reading import (
     Missing,
     Rank,
 )
-from tidegate.model.series import SeriesKey, unflatten
+from tidegate.model.series import SeriesKey
 from tidegate.model.snapshot import SpoolState
 from tidegate.model.target import EngineTarget
+from tidegate.model.unflatten import unflatten
 from tidegate.model.vector import decode
 from tidegate.runtime.clock import SystemClock
 

@@ -14,6 +14,8 @@ from tidegate.runtime.errors import Transient
 NOON = datetime.fromisoformat("2026-11-25T12:00:00+00:00")
 AWAY = "database db/tidegate does not answer"
 TICKS_AN_HOUR = 240
+_STILL = ("readers", "accept_all")
+"""What knows by itself, and what answers that its part of the work was refused."""
 
 
 class Breakable(World):
@@ -22,7 +24,7 @@ class Breakable(World):
     def break_store(self) -> None:
         for part in (self.store.reports, self.store.hosts, self.store.replicas, self.store.decisions):
             for name in dir(part):
-                if not name.startswith("_") and name != "series" and callable(getattr(part, name)):
+                if not name.startswith("_") and name not in _STILL and callable(getattr(part, name)):
                     setattr(part, name, _away)
 
     def mend_store(self) -> None:

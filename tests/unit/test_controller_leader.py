@@ -139,6 +139,42 @@ def test_a_token_is_asked_for_once_and_forgotten_with_its_host(store: FakeStore)
     assert roster.authenticate("two") is None
 
 
+def test_all_tokens_in_use_are_looked_at_in_one_question(store: FakeStore) -> None:
+    book = Refusing(store)
+    roster = Roster(book)  # type: ignore[arg-type]
+    roster.renew()
+    roster.authenticate("one")
+    roster.authenticate("two")
+    store.hosts.revoke(H2, NOON)  # by another controller
+    asked = book.asked
+    roster.renew()
+    assert (roster.trusted("one"), roster.trusted("two"), book.asked) == (H1, None, asked + 1)
+    book.away = True
+    with pytest.raises(Transient):
+        roster.renew()
+    assert roster.trusted("one") == H1, "for some seconds more"
+
+
+def test_a_token_that_we_took_away_while_it_was_looked_at_stays_away(store: FakeStore) -> None:
+    class Slow(Refusing):
+        def __getattr__(self, name: str) -> object:
+            found = super().__getattr__(name)
+            if name != "good_tokens":
+                return found
+
+            def late(tokens: set[str]) -> object:
+                good = store.hosts.good_tokens(tokens)
+                roster.revoke(H1, NOON)
+                return good
+
+            return late
+
+    roster = Roster(Slow(store))  # type: ignore[arg-type]
+    roster.authenticate("one")
+    roster.renew()
+    assert roster.trusted("one") is None
+
+
 def test_states_are_written_behind_and_not_lost_while_the_database_is_away(store: FakeStore) -> None:
     book = Refusing(store)
     roster = Roster(book)  # type: ignore[arg-type]

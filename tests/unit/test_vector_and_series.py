@@ -37,7 +37,8 @@ from tidegate.model.reading import (
     Rank,
     XidEvents,
 )
-from tidegate.model.series import SeriesKey, flatten, layout_id, unflatten
+from tidegate.model.series import SeriesKey, flatten, layout_id
+from tidegate.model.unflatten import unflatten
 from tidegate.model.vector import decode, encode
 
 _AT = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)

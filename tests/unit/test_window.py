@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.model.figures import Figure, figures
+from tidegate.model.increase import Increases, _Run, _runs, increases
 from tidegate.model.reading import (
     Counter,
     Distribution,
@@ -544,3 +545,33 @@ def test_no_time_between_readings_gives_no_rate() -> None:
 
     assert seen[Figure.GENERATION_TOKENS_PER_SECOND] == Missing(Gap.ONE_SCRAPE)
     assert seen[Figure.FINISHED] == 2.0
+
+
+_rounds = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 3), min_size=3, max_size=3), st.sampled_from([None, 100.0, 500.0]), st.integers(1, 7)
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(_rounds)
+def test_readings_without_a_disturbance_are_summed_up_as_all_others_are(
+    rounds: list[tuple[list[int], float | None, int]],
+) -> None:
+    """The short way gives what the long way gives; `shown` is a bit for each of three series."""
+    totals, readings = [0, 0, 0], []
+    for place, (steps, started, shown) in enumerate(rounds):
+        totals = [total + step if step < 3 else 0 for total, step in zip(totals, steps, strict=True)]  # 3: a restart
+        named = ((Counter.STEPS, R0), (TOKENS, R0), (TOKENS, R1))
+        seen = {key: float(totals[at]) for at, key in enumerate(named) if shown >> at & 1}
+        buckets = Histogram((1.0, math.inf), (float(totals[0]), float(totals[0])), 1.0, float(totals[0]))
+        histograms = {(Distribution.TTFT, R0): buckets} if shown & 1 else {}
+        readings.append(reading(place, seen, histograms=histograms, started=started))
+    long = Increases()
+    for run in _runs(readings, long):
+        _Run(run[0], long).follow(run)
+    short = increases(readings)
+    assert (short.counters, list(short.losses)) == (long.counters, list(long.losses))
+    assert short.histograms == long.histograms

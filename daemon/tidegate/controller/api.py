@@ -22,7 +22,7 @@ from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures
 from tidegate.runtime.clock import Clock
-from tidegate.wire import Answer, Batch, Desired, HostRecord
+from tidegate.wire import Answer, Arrival, Desired, HostRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Api:
         """Count a report that was refused."""
         self.state.counts.reports(fate)
 
-    def take(self, host: HostName, batch: Batch, arrived: datetime) -> Answer:
-        """Store a batch that came then; raises ValueError (nothing stored) when a vector does not fit its layout."""
-        return self.intake.take(host, batch, self.clock, arrived)
+    def take(self, arrivals: Sequence[Arrival]) -> Sequence[Answer | Exception]:
+        """Store batches of many hosts together: an answer for each, or what it failed by."""
+        return self.intake.take_all(arrivals, self.clock)
 
     def known_desired(self, host: HostName) -> Desired | None:
         """The same as `desired`, where it is certain without asking: never blocks."""

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tidegate.controller.hostview import EngineView, HostView
 from tidegate.model.figures import Figure, figures
-from tidegate.model.gpu import GpuFigure, GpuReading
+from tidegate.model.gpu import GpuReading
 from tidegate.model.missing import Missing, Number
 from tidegate.model.reading import HostName
 from tidegate.model.recent import EngineFigures, GpuFigures
@@ -78,7 +78,7 @@ def gpu_figures(views: Mapping[HostName, HostView], at: datetime) -> Iterator[Gp
 
 
 def _gpu(host: HostName, gpu: GpuReading, holder: EngineStatus | None, at: datetime) -> GpuFigures:
-    known = {figure.value: _plain(gpu.figures[figure]) for figure in GpuFigure if figure in gpu.figures}
+    known = {figure.value: _plain(value) for figure, value in gpu.figures.items()}
     engine, pool, service = (holder.name, holder.pool, holder.service) if holder else ("", "", "")
     return GpuFigures(at, host, gpu.uuid, gpu.index, engine, pool, service, gpu.up, known)
 

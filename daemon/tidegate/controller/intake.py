@@ -12,11 +12,10 @@ from tidegate.controller.ports import Hosts, Reports
 from tidegate.controller.state import State
 from tidegate.controller.wishes import Wishes
 from tidegate.model.reading import HostName
-from tidegate.model.series import unflatten
 from tidegate.model.vector import decode
 from tidegate.runtime.clock import Clock
-from tidegate.runtime.errors import Transient
-from tidegate.wire import Answer, Batch, Report
+from tidegate.runtime.errors import TidegateError, Transient
+from tidegate.wire import Accepted, Answer, Arrival, Batch, Incoming, Report
 
 _log = structlog.get_logger()
 
@@ -46,40 +45,66 @@ class Intake:
         self.heard: dict[HostName, datetime] = {}
         """When each host last spoke to this controller."""
 
-    def take(self, host: HostName, batch: Batch, clock: Clock, arrived: datetime | None = None) -> Answer:
-        """Store the batch and answer it; raises ValueError (nothing stored) when a vector does not fit its layout.
+    def take(self, host: HostName, batch: Batch, clock: Clock) -> Answer:
+        """Store one batch and answer it; raises ValueError (nothing stored) when a vector does not fit its layout."""
+        (answer,) = self.take_all([Arrival(host, batch, clock.now())], clock)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-        `arrived`: when it came, where that was earlier than now: what waits here for its turn was not sent later.
-        """
-        now = clock.now()
-        offset = clock_offset(batch.sent_at, arrived or now, _tolerance(clock))
-        reports = [_stamped(report, offset) for report in batch.reports]
-        try:
-            accepted = self._reports.accept(host, batch.layouts, reports, now)
-        except Transient:
-            self._state.counts.reports("failed", len(reports))
-            self._look(host, batch, reports, now)  # not acknowledged: it comes again; but it is true now
-            raise
+    def take_all(self, arrivals: Sequence[Arrival], clock: Clock) -> list[Answer | Exception]:
+        """The same for batches of many hosts, stored together: an answer for each, or what it failed by."""
+        now, tolerance = clock.now(), _tolerance(clock)
+        offsets = [clock_offset(one.batch.sent_at, one.at, tolerance) for one in arrivals]
+        reports = [
+            [_stamped(report, offset) for report in one.batch.reports]
+            for one, offset in zip(arrivals, offsets, strict=True)
+        ]
+        accepted = self._reports.accept_all(
+            [Incoming(one.host, one.batch.layouts, told, now) for one, told in zip(arrivals, reports, strict=True)]
+        )
+        looked = [
+            (one, told)
+            for one, told, found in zip(arrivals, reports, accepted, strict=True)
+            # What was not acknowledged since the database is away comes again; but it is true now.
+            if isinstance(found, Accepted | Transient)
+        ]
+        for one, offset, found in zip(arrivals, offsets, accepted, strict=True):
+            if isinstance(found, Accepted):
+                self._note_offset(one.host, offset)
+        self._look(looked, now)
+        return [self._answer(one, found, now) for one, found in zip(arrivals, accepted, strict=True)]
+
+    def _answer(
+        self, one: Arrival, accepted: Accepted | TidegateError | ValueError, now: datetime
+    ) -> Answer | Exception:
+        if isinstance(accepted, Transient):
+            self._state.counts.reports("failed", len(one.batch.reports))
+        if isinstance(accepted, Exception):
+            return accepted
         self._state.counts.reports("stored", accepted.stored)
         self._state.counts.reports("duplicate", accepted.duplicates)
-        self._note_offset(host, offset)
-        self._look(host, batch, reports, now)
+        try:
+            desired = self.wishes.desired(one.host) if one.batch.state is not None else None
+        except TidegateError as error:
+            return error
         return Answer(
             now=now.timestamp(),
             acknowledged=list(accepted.acknowledged),
             need_layouts=list(accepted.need_layouts),
-            desired=self.wishes.desired(host) if batch.state is not None else None,
+            desired=desired,
         )
 
-    def _look(self, host: HostName, batch: Batch, reports: Sequence[Report], now: datetime) -> None:
-        """Remember what the host is now, for the next tick."""
-        self._feed(host, reports, now)
-        self._prepare(host, now)
-        if batch.state is not None:
-            self._hosts.seen(host, batch.state, now)
-            self.heard[host] = now
-            for report in reports[:1]:
-                self._state.twins.heard(host, report.boot_id, now)
+    def _look(self, arrivals: Sequence[tuple[Arrival, Sequence[Report]]], now: datetime) -> None:
+        """Remember what the hosts are now, for the next tick."""
+        self._feed([(one.host, report) for one, reports in arrivals for report in reports], now)
+        for one, reports in arrivals:
+            self._prepare(one.host, now)
+            if one.batch.state is not None:
+                self._hosts.seen(one.host, one.batch.state, now)
+                self.heard[one.host] = now
+                for report in reports[:1]:
+                    self._state.twins.heard(one.host, report.boot_id, now)
 
     def _note_offset(self, host: HostName, offset: timedelta) -> None:
         if offset and host not in self._state.offsets:
@@ -89,17 +114,17 @@ class Intake:
         else:
             self._state.offsets.pop(host, None)
 
-    def _feed(self, host: HostName, reports: Sequence[Report], now: datetime) -> None:
-        recent = [report for report in reports if self._head.covers(_at(report), now)]
+    def _feed(self, reports: Sequence[tuple[HostName, Report]], now: datetime) -> None:
+        recent = [(host, report) for host, report in reports if self._head.covers(_at(report), now)]
         try:
-            series = self._reports.series(host, {report.layout for report in recent})
+            readers = self._reports.readers({(host, report.layout) for host, report in recent})
         except Transient:  # the database is away, and they are not known
             return
         self._head.add(
             [
-                unflatten(host, _at(report), series[report.layout], decode(report.values))
-                for report in recent
-                if report.layout in series
+                readers[host, report.layout].read(host, _at(report), decode(report.values))
+                for host, report in recent
+                if (host, report.layout) in readers
             ],
             now,
         )

@@ -9,8 +9,9 @@ from datetime import datetime
 
 from tidegate.controller.counts import Counts
 from tidegate.model.reading import HostName, HostReading
-from tidegate.model.series import SeriesKey
-from tidegate.wire import Accepted, Layout, Range, Report
+from tidegate.model.unflatten import Reader
+from tidegate.runtime.errors import TidegateError
+from tidegate.wire import Accepted, Incoming, Layout, Range, Report
 
 
 class LeftOut:
@@ -35,7 +36,11 @@ class LeftOut:
         ranges = (Range(boot_id=one.boot_id, first=one.sequence, last=one.sequence) for one in reports)
         return Accepted(tuple(ranges), (), 0, 0)
 
-    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, tuple[SeriesKey, ...]]:
+    def accept_all(self, incoming: Sequence[Incoming]) -> Sequence[Accepted | TidegateError | ValueError]:
+        """Acknowledge all of it."""
+        return [self.accept(one.host, one.layouts, one.reports, one.received_at) for one in incoming]
+
+    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
         """None is known."""
         return {}
 

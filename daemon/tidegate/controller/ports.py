@@ -29,9 +29,10 @@ from tidegate.model.records import (
     Pruned,
     ReplicaRecord,
 )
-from tidegate.model.series import SeriesKey
+from tidegate.model.unflatten import Reader
 from tidegate.model.usage import Holding, TokenUsage
-from tidegate.wire import Accepted, Desired, HostRecord, HostState, Layout, Report
+from tidegate.runtime.errors import TidegateError
+from tidegate.wire import Accepted, Desired, HostRecord, HostState, Incoming, Layout, Report
 
 
 class Reports(Protocol):
@@ -46,8 +47,12 @@ class Reports(Protocol):
         """
         ...
 
-    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, tuple[SeriesKey, ...]]:
-        """The series of these layouts, by id; one that is not stored is left out."""
+    def accept_all(self, incoming: Sequence[Incoming]) -> Sequence[Accepted | TidegateError | ValueError]:
+        """The same for what many hosts sent, together: one answer each, or what it failed by."""
+        ...
+
+    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
+        """What reads the vectors of these layouts, by host and id; one that is not stored is left out."""
         ...
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterable[HostReading]:
@@ -93,6 +98,10 @@ class Hosts(Protocol):
 
 class HostBook(Hosts, Protocol):
     """The hosts as the store keeps them: what is read and written for many at once."""
+
+    def good_tokens(self, token_hashes: Collection[str]) -> Mapping[str, HostName]:
+        """Whose these tokens are; those that are nobody's or revoked are left out."""
+        ...
 
     def seen_many(self, news: Sequence[HostRecord]) -> None:
         """Remember the last live state of many hosts, one transaction."""

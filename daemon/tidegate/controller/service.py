@@ -13,7 +13,7 @@ import structlog
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.leader import Leader
 from tidegate.controller.readiness import TICK
-from tidegate.controller.roster import Roster
+from tidegate.controller.roster import RENEW_EVERY, Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
@@ -27,8 +27,9 @@ from tidegate.runtime.serve import HttpServer, raise_file_limit
 
 _log = structlog.get_logger()
 
-_SWITCH_SECONDS = 0.001
-"""How long a thread may keep others from Python (usual: 5 ms): a large tick must not hold up reports."""
+_SWITCH_SECONDS = 0.000_25
+"""How long a thread may keep others from Python (usual: 5 ms): a large tick must not hold up reports, which wait for
+their turn again after each answer of the database."""
 _HUNG_SECONDS = 120.0
 """Real seconds that a tick may take before the watchdog takes it for one that never ends."""
 FLUSH_HOSTS_EVERY = timedelta(seconds=1)
@@ -109,6 +110,7 @@ def _in_real_time(controller: Controller) -> Loop:
     steady.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
     steady.every("hosts", FLUSH_HOSTS_EVERY, controller.roster.flush)
     steady.every("wishes", WISHES_EVERY, controller.wishes.refresh)
+    steady.every("tokens", RENEW_EVERY, controller.roster.renew, first_after=RENEW_EVERY)
     steady.every("garbage", EVERYTHING_EVERY, collect_everything, first_after=EVERYTHING_EVERY)
     steady.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), only_if=leader.leads)
     return steady

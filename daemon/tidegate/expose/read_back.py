@@ -28,7 +28,8 @@ from tidegate.expose.sample_cells import (
 from tidegate.model.missing import Gap, Missing, Number
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.scrape import Labels, SampleSeries, Scraped
-from tidegate.model.series import SeriesKey, unflatten
+from tidegate.model.series import SeriesKey
+from tidegate.model.unflatten import unflatten
 from tidegate.model.vocabulary import Counter as EngineCounter
 from tidegate.model.vocabulary import Distribution
 

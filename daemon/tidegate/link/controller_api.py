@@ -13,7 +13,7 @@ from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures
-from tidegate.wire import Answer, Batch, Desired, HostRecord
+from tidegate.wire import Answer, Arrival, Desired, HostRecord
 
 
 class ControllerApi(Protocol):
@@ -35,8 +35,11 @@ class ControllerApi(Protocol):
         """Count a report that was refused: malformed, unauthorized, too_large or failed."""
         ...
 
-    def take(self, host: HostName, batch: Batch, arrived: datetime) -> Answer:
-        """Store a batch that came then; raises ValueError (nothing stored) when a vector does not fit its layout."""
+    def take(self, arrivals: Sequence[Arrival]) -> Sequence[Answer | Exception]:
+        """Store batches of many hosts together: an answer for each, or what it failed by.
+
+        ValueError (nothing of the batch is stored): a vector does not fit its layout.
+        """
         ...
 
     def known_desired(self, host: HostName) -> Desired | None:

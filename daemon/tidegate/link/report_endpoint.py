@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
@@ -23,19 +21,14 @@ from tidegate.link.limits import App, BodyLimit
 from tidegate.link.operator_routes import add_operator_routes
 from tidegate.link.page_routes import Pages, add_page_routes
 from tidegate.link.pool_routes import add_pool_routes
-from tidegate.link.problems import RESPONSES, Refused, install, malformed
+from tidegate.link.problems import RESPONSES, Refused, install
 from tidegate.link.query_routes import add_query_routes
+from tidegate.link.report_desk import ReportDesk
 from tidegate.model.reading import HostName
-from tidegate.wire import ACCEPTED_VERSIONS, Answer, Batch, Desired
+from tidegate.wire import Answer, Batch, Desired
 
 MAX_WAIT_SECONDS = 25.0
 """Below the idle time-out of common proxies (60 s) and of the agent's own client."""
-
-
-class _Envelope(BaseModel):
-    """What is read of a message before its version is known to be ours."""
-
-    version: int
 
 
 def build_app(api: ControllerApi, pages: Pages, bell: Bell, bills: BillDoor | None = None) -> App:
@@ -61,7 +54,7 @@ def build_app(api: ControllerApi, pages: Pages, bell: Bell, bills: BillDoor | No
 
 
 def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
-    of_host = host_guard(api)
+    of_host, desk = host_guard(api), ReportDesk(api)
 
     @app.post(
         "/v1/report",
@@ -72,8 +65,7 @@ def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
     )
     async def report(host: HostName = Depends(of_host), body: bytes = Depends(_body)) -> Response:  # noqa: B008 - FastAPI
         """Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten."""
-        arrived = api.now()  # before it waits for a thread: the wait is no fault of the host's clock
-        return Response(await run_in_threadpool(_take, api, host, body, arrived), media_type="application/json")
+        return Response(await desk.take(host, body, api.now()), media_type="application/json")
 
     @app.get("/v1/desired", tags=["agent"], responses={**RESPONSES, 204: {"description": "Nothing newer in time."}})
     async def desired(
@@ -85,27 +77,6 @@ def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
         """The host's desired state once it is newer than (after_epoch, after); waits up to `wait` real seconds."""
         newer = await _newer(api, bell, host, (after_epoch, after), wait)
         return newer if newer is not None else Response(status_code=204)  # type: ignore[return-value]
-
-
-def _take(api: ControllerApi, host: HostName, body: bytes, arrived: datetime) -> bytes:
-    """The answer to a batch, as JSON: one thread from the body to the answer."""
-    try:
-        batch = parse_batch(body)
-    except Refused:
-        api.refused("malformed")
-        raise
-    if batch.host != host:
-        api.refused("unauthorized")
-        raise Refused(
-            403,
-            f"the token is {host}'s and speaks for no other host, not for {batch.host}",
-            "set `name` in [agent] to the enrolled name, or enroll this host",
-        )
-    try:
-        return api.take(host, batch, arrived).model_dump_json().encode()
-    except ValueError as error:
-        api.refused("malformed")
-        raise Refused(422, str(error), "the agent and its layouts disagree; restart the agent") from error
 
 
 async def _newer(api: ControllerApi, bell: Bell, host: HostName, after: tuple[int, int], wait: float) -> Desired | None:
@@ -134,34 +105,6 @@ async def _body(request: Request) -> bytes:
         return await request.body()
     except ClientDisconnect:
         raise Refused(400, "the client went away in the middle of the body", "send it again") from None
-
-
-def parse_batch(body: bytes) -> Batch:
-    """The batch; raises Refused (400 or 422) with every place that is wrong."""
-    if b"\\u0000" in body or b"\x00" in body:
-        raise Refused(422, "the message holds a NUL character, which no database text may", "leave it out")
-    try:
-        batch = Batch.model_validate_json(body)
-    except ValidationError as error:
-        _check_version(body)
-        raise malformed(error) from error
-    _check_version(body, batch.version)
-    return batch
-
-
-def _check_version(body: bytes, version: int | None = None) -> None:
-    if version is None:
-        try:
-            version = _Envelope.model_validate_json(body).version
-        except ValidationError:
-            return
-    if version not in ACCEPTED_VERSIONS:
-        spoken = ", ".join(str(accepted) for accepted in ACCEPTED_VERSIONS)
-        raise Refused(
-            400,
-            f"wire version {version} is not spoken here, only {spoken}",
-            "upgrade the controller first, then the agents",
-        )
 
 
 _BATCH_BODY = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Batch"}}}}

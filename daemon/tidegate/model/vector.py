@@ -41,6 +41,8 @@ def decode(data: bytes) -> tuple[Number, ...]:
     if len(data) % 8:
         raise ValueError(f"a vector of {len(data)} bytes is not a whole number of float64 values")
     floats = struct.unpack(f"<{len(data) // 8}d", data)
+    if math.isfinite(sum(floats)):  # so each of them is
+        return floats
     return tuple(value if math.isfinite(value) else _missing(data, position) for position, value in enumerate(floats))
 
 

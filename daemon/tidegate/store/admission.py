@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from tidegate.model.reading import HostName
-from tidegate.model.series import SeriesKey, rows_id, unflatten
+from tidegate.model.series import SeriesKey, rows_id
+from tidegate.model.unflatten import check
 from tidegate.wire import Layout, Range, Report
 
 FUTURE = timedelta(minutes=5)
@@ -39,7 +40,7 @@ def read_layout(host: HostName, layout: Layout) -> Keys:
     if len(set(keys)) != len(keys):
         raise ValueError(f"layout {layout.id} of host {host} names a series twice")
     try:
-        unflatten(host, datetime.fromtimestamp(0, UTC), keys, [0.0] * len(keys))
+        check(keys)
     except ValueError as error:
         raise ValueError(f"layout {layout.id} of host {host} cannot be read: {error}") from error
     return keys

@@ -23,6 +23,7 @@ _MICROSECOND = timedelta(microseconds=1)
 NULL = b"\xff\xff\xff\xff"
 
 _INT16, _INT32, _INT64 = struct.Struct(">ih"), struct.Struct(">ii"), struct.Struct(">iq")
+_REAL = struct.Struct(">if")
 _ARRAY = struct.Struct(">iiiIii")
 _ELEMENTS: Mapping[str, tuple[int, np.dtype[Any]]] = {
     kind: (oid, np.dtype([("length", ">i4"), ("value", f">{kind}")]))
@@ -59,6 +60,14 @@ def integer(value: int) -> bytes:
 def big(value: int) -> bytes:
     """A field of type bigint."""
     return _INT64.pack(8, value)
+
+
+def real(value: float | None) -> bytes:
+    """A field of type real; NULL for None, and for what is larger than the type holds."""
+    try:
+        return NULL if value is None else _REAL.pack(4, value)
+    except OverflowError:
+        return NULL
 
 
 def moment(value: datetime) -> bytes:

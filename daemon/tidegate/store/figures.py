@@ -6,15 +6,14 @@ no harm.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Connection, Table, delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.recent import EngineFigures, GpuFigures
-from tidegate.store.binary import cursor
+from tidegate.store import binary
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.partitions import Partitions, drop, parts
@@ -55,13 +54,17 @@ class StoredFigures:
 
     def record(self, engines: Sequence[EngineFigures], gpus: Sequence[GpuFigures]) -> None:
         """Keep the figures of one moment."""
-        for table, rows in ((engine_figure, list(map(_engine, engines))), (gpu_figure, list(map(_gpu, gpus)))):
-            if not rows:
-                continue
-            self._partitions.ensure(table.name, {row[0] for row in rows}, rows[0][0])
-            with self._database.begin() as connection:
-                self._fence.check(connection)
-                _copy(connection, table, rows)
+        self._record(engine_figure, {row.at for row in engines}, list(map(_engine, engines)))
+        self._record(gpu_figure, {row.at for row in gpus}, list(map(_gpu, gpus)))
+
+    def _record(self, table: Table, moments: Collection[datetime], rows: Sequence[bytes]) -> None:
+        """Rows in the order of the table's columns."""
+        if not rows:
+            return
+        self._partitions.ensure(table.name, moments, min(moments))
+        with self._database.begin() as connection:
+            self._fence.check(connection)
+            binary.copy_in(connection, table.name, [column.name for column in table.columns], rows)
 
     def roll_up(self, now: datetime) -> int:
         """Bring the rollups of pools up to date; returns how many of their rows were written."""
@@ -111,21 +114,17 @@ def mark_usage(connection: Connection, buckets: Collection[datetime]) -> None:
         connection.execute(new.on_conflict_do_update(index_elements=["bucket"], set_=same))
 
 
-def _engine(row: EngineFigures) -> tuple[Any, ...]:
-    figures = (row.figures.get(name) for name in ENGINE_FIGURES)
-    return (row.at, row.host, row.engine, row.pool, row.service, row.state, row.gpus, *figures)
+def _engine(row: EngineFigures) -> bytes:
+    words = map(binary.text, (row.host, row.engine, row.pool, row.service, row.state))
+    figures = [binary.real(row.figures.get(name)) for name in ENGINE_FIGURES]
+    return b"".join((binary.moment(row.at), *words, binary.small(row.gpus), *figures))
 
 
-def _gpu(row: GpuFigures) -> tuple[Any, ...]:
-    figures = (row.figures.get(name) for name in GPU_FIGURES)
-    return (row.at, row.host, row.gpu, row.index, row.engine, row.pool, row.service, row.up, *figures)
-
-
-def _copy(connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
-    names = ", ".join(f'"{column.name}"' for column in table.columns)
-    with cursor(connection) as bare, bare.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row(row)
+def _gpu(row: GpuFigures) -> bytes:
+    place = (binary.moment(row.at), binary.text(row.host), binary.text(row.gpu), binary.small(row.index))
+    words = map(binary.text, (row.engine, row.pool, row.service))
+    figures = [binary.real(row.figures.get(name)) for name in GPU_FIGURES]
+    return b"".join((*place, *words, binary.flag(row.up), *figures))
 
 
 def _roll_up_ticks(connection: Connection, since: datetime, until: datetime) -> int:

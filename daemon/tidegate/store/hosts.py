@@ -17,6 +17,9 @@ from tidegate.wire import EngineStatus, HostRecord, HostState
 
 _IS_NEW: ColumnElement[bool] = literal_column("xmax = 0", Boolean).label("is_new")
 """True for a row that an upsert inserted, false for one that it found: xmax marks a row version that was locked."""
+_GOOD = text(
+    "SELECT token_hash, name FROM host WHERE token_hash = ANY(CAST(:tokens AS text[])) AND revoked_at IS NULL"
+)
 _SEEN = text(
     "UPDATE host h SET last_seen = s.at, state = CAST(s.state AS jsonb) FROM unnest(CAST(:names AS text[]), "
     "CAST(:moments AS timestamptz[]), CAST(:states AS text[])) AS s (name, at, state) "
@@ -65,6 +68,14 @@ class StoredHosts:
         with self._database.begin() as connection:
             name = connection.execute(query).scalar_one_or_none()
         return None if name is None else HostName(name)
+
+    def good_tokens(self, token_hashes: Collection[str]) -> Mapping[str, HostName]:
+        """Whose these tokens are; those that are nobody's or revoked are left out."""
+        if not token_hashes:
+            return {}
+        with self._database.begin() as connection:
+            found = connection.execute(_GOOD, {"tokens": text_array(sorted(token_hashes))})
+            return {token: HostName(name) for token, name in found}
 
     def seen(self, name: HostName, state: HostState, at: datetime) -> None:
         """Remember the last live state, and the engines in it; an older one than what is known changes nothing."""

@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import Lock
 
-from sqlalchemy import Connection, select, tuple_, update
+from sqlalchemy import Connection, select, text, tuple_
 
 from tidegate.model.reading import HostName
 from tidegate.model.series import SeriesKey
 from tidegate.store.admission import Keys
+from tidegate.store.binary import text_array
 from tidegate.store.database import Database
 from tidegate.store.schema import layout
 from tidegate.store.upsert import upsert
@@ -21,6 +22,10 @@ _MOST_SERIES = 4_000_000
 _MOST_LENGTHS = 200_000
 _REFRESH = timedelta(hours=6)
 """How often a layout in use is noted as such, and looked for: a small part of the time that an unused one is kept."""
+_USED = text(
+    "UPDATE layout l SET used_at = :at FROM unnest(CAST(:hosts AS text[]), CAST(:names AS text[])) AS u (host, id) "
+    "WHERE l.host = u.host AND l.id = u.id RETURNING l.host, l.id, l.length"
+)
 
 
 class Layouts:
@@ -32,29 +37,25 @@ class Layouts:
         self._known: dict[tuple[str, str], Keys] = {}
         self._size = 0
         """Series in `_known`."""
-        self._lengths: dict[tuple[str, str], tuple[int, datetime]] = {}
+        self._lengths: dict[tuple[HostName, str], tuple[int, datetime]] = {}
         self._lock = Lock()
 
-    def lengths(self, host: HostName, read: Mapping[str, Keys], used: Iterable[str], at: datetime) -> dict[str, int]:
-        """The number of series of each layout that is stored or was just read; those in use are noted as such."""
-        found = {name: len(keys) for name, keys in read.items()}
-        unsure = []
-        for name in set(used):
-            length, noted = self._lengths.get((host, name), (0, None))
-            if self._is_fresh(noted, at):
-                found[name] = length
-            elif noted is not None or name not in read:
-                unsure.append(name)
-        return found | self._note(host, unsure, at) if unsure else found
+    def lengths(self, used: Collection[tuple[HostName, str]], at: datetime) -> dict[tuple[HostName, str], int]:
+        """The number of series of each layout that is stored, by host and id; those in use are noted as such."""
+        known = {pair: self._lengths.get(pair, (0, None)) for pair in used}
+        found = {pair: length for pair, (length, noted) in known.items() if self._is_fresh(noted, at)}
+        unsure = known.keys() - found.keys()
+        return found | self._note(unsure, at) if unsure else found
 
-    def _note(self, host: HostName, names: Collection[str], at: datetime) -> dict[str, int]:
-        touch = update(layout).where(layout.c.host == host, layout.c.id.in_(names)).values(used_at=at)
+    def _note(self, pairs: Collection[tuple[HostName, str]], at: datetime) -> dict[tuple[HostName, str], int]:
+        hosts, names = zip(*sorted(pairs), strict=True)
+        values = {"hosts": text_array(hosts), "names": text_array(names), "at": at}
         with self._database.begin() as connection:
-            stored = {row.id: row.length for row in connection.execute(touch.returning(layout.c.id, layout.c.length))}
+            stored = {(HostName(host), name): length for host, name, length in connection.execute(_USED, values)}
         with self._lock:
-            for name in set(names) - stored.keys():  # pruned since
-                self._lengths.pop((host, name), None)
-        self.remember(host, stored, at)
+            for pair in set(pairs) - stored.keys():  # pruned since
+                self._lengths.pop(pair, None)
+        self.remember(stored, at)
         return stored
 
     def write(self, connection: Connection, host: HostName, read: Mapping[str, Keys], at: datetime) -> None:
@@ -69,12 +70,12 @@ class Layouts:
         # Whether it is stored or not, its name is its content's: the report that it came with is read at once.
         self._keep({(host, name): _interned(key.row() for key in keys) for name, keys in read.items()})
 
-    def remember(self, host: HostName, lengths: Mapping[str, int], at: datetime) -> None:
+    def remember(self, lengths: Mapping[tuple[HostName, str], int], at: datetime) -> None:
         """These are stored, and were in use just now."""
         with self._lock:
             if len(self._lengths) > _MOST_LENGTHS:
                 self._lengths.clear()
-            self._lengths |= {(host, name): (length, at) for name, length in lengths.items()}
+            self._lengths |= {pair: (length, at) for pair, length in lengths.items()}
 
     def is_stored(self, host: HostName, name: str, at: datetime) -> bool:
         """True when the host's layout of this name is known to be stored: what is sent again need not be read."""
@@ -83,10 +84,6 @@ class Layouts:
     @staticmethod
     def _is_fresh(noted: datetime | None, at: datetime) -> bool:
         return noted is not None and noted - _REFRESH <= at < noted + _REFRESH
-
-    def unstored(self, host: HostName, read: Mapping[str, Keys]) -> dict[str, Keys]:
-        """Those that are not known to be stored."""
-        return {name: keys for name, keys in read.items() if (host, name) not in self._lengths}
 
     def load(self, connection: Connection, wanted: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], Keys]:
         """The series of each (host, layout id)."""

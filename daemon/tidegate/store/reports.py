@@ -8,18 +8,17 @@ from datetime import datetime
 from typing import Any
 
 import structlog
-from sqlalchemy import ColumnElement, Connection, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, func, select, tuple_
 
 from tidegate.model.reading import HostName, HostReading
-from tidegate.model.series import unflatten
+from tidegate.model.unflatten import Reader
 from tidegate.model.vector import decode
-from tidegate.runtime.errors import Transient
+from tidegate.runtime.errors import TidegateError, Transient
 from tidegate.store import binary
 from tidegate.store.admission import Fresh, Keys, Place, admit, ranges, read_layout
 from tidegate.store.binary import number_array, text_array
 from tidegate.store.buckets import touched
 from tidegate.store.database import Database
-from tidegate.store.joining import Joining
 from tidegate.store.layouts import Layouts
 from tidegate.store.locks import HOSTS_LOCKED
 from tidegate.store.marks import mark
@@ -27,11 +26,13 @@ from tidegate.store.pack import pack, unpack
 from tidegate.store.partitions import Partitions
 from tidegate.store.schema import report
 from tidegate.store.windows import Windows, window_of
-from tidegate.wire import Accepted, Layout, Report
+from tidegate.wire import Accepted, Incoming, Layout, Report
 
 _PAGE = 500
 _MOST_BATCHES = 64
 """In one transaction."""
+_MOST_READERS = 10_000
+"""That are kept, some 50 kB each: a layout or two of every host."""
 _COLUMNS = ("host", "boot_id", "layout_id", "sequence", "at", "received_at", "stamped", "vector")
 _NO_SCAN = "SET LOCAL enable_seqscan = off"
 """A part that is young has no statistics yet; for so few rows its index is always right."""
@@ -45,7 +46,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What one call wants to store."""
+    """What a host wants to have stored."""
 
     host: HostName
     layouts: Mapping[str, Keys]
@@ -64,15 +65,6 @@ class _Work:
     wanting: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What became of a batch."""
-
-    work: _Work
-    stored: Sequence[Fresh]
-    """What of it was not there before."""
-
-
 class StoredReports:
     """Implements the port `Reports`; safe for many threads and several controllers."""
 
@@ -81,43 +73,75 @@ class StoredReports:
         self._layouts = layouts
         self._partitions = partitions
         self._windows = Windows()
-        self._joining: Joining[_Batch, _Outcome | ValueError] = Joining(self._take, _MOST_BATCHES)
+        self._readers: dict[tuple[HostName, str], Reader] = {}
 
     def accept(
         self, host: HostName, layouts: Sequence[Layout], reports: Sequence[Report], received_at: datetime
     ) -> Accepted:
-        """Store what is new, in one transaction with what others bring at the same time.
+        """Store what is new, in one transaction.
 
         Raises ValueError, and stores nothing of the batch, when a vector does not fit its layout.
         """
-        unread = [item for item in layouts if not self._layouts.is_stored(host, item.id, received_at)]
-        read = {item.id: read_layout(host, item) for item in unread}
-        lengths = self._layouts.lengths(host, read, {item.layout for item in reports}, received_at)
-        batch = _Batch(host, self._layouts.unstored(host, read), lengths, reports, received_at)
-        try:
-            outcome = self._joining.submit(batch)
-        except Transient:
-            self._partitions.forget()  # a part may have been dropped under our feet: look again next time
-            self._windows.forget()
-            raise
-        if isinstance(outcome, ValueError):
+        (outcome,) = self.accept_all([Incoming(host, layouts, reports, received_at)])
+        if isinstance(outcome, Exception):
             raise outcome
-        _tell(host, outcome.stored)
-        known = {_place(row.report) for row in outcome.work.fresh}
-        acknowledged = [place for place in map(_place, reports) if place in known]
-        stored = len(outcome.stored)
-        return Accepted(ranges(known), tuple(outcome.work.wanting), stored, len(acknowledged) - stored)
+        return outcome
 
-    def _take(self, batches: Sequence[_Batch]) -> list[_Outcome | ValueError]:
-        """Prepare batches one after the other, which no thread of theirs could do sooner, and store them."""
-        work = [_admitted(batch) for batch in batches]
+    def accept_all(self, incoming: Sequence[Incoming]) -> list[Accepted | TidegateError | ValueError]:
+        """The same for what many hosts sent, a transaction for every `_MOST_BATCHES`: one answer each, or its failure.
+
+        So a fleet costs a fraction of a transaction a report (DeWitt and others, Implementation Techniques for Main
+        Memory Database Systems, 1984, 3: group commit). What cannot be written fails alone.
+        """
+        outcomes: list[Accepted | TidegateError | ValueError] = []
+        for first in range(0, len(incoming), _MOST_BATCHES):
+            outcomes += self._accept_group(incoming[first : first + _MOST_BATCHES])
+        return outcomes
+
+    def _accept_group(self, group: Sequence[Incoming]) -> list[Accepted | TidegateError | ValueError]:
+        try:
+            work = [one if isinstance(one, ValueError) else _admitted(one) for one in self._batches(group)]
+        except Transient as error:
+            return [error] * len(group)
         writing = [one for one in work if isinstance(one, _Work) and (one.fresh or one.batch.layouts)]
-        stored = iter(self._store(writing) if writing else ())
+        news = iter(self._written(writing))
         written = {id(one) for one in writing}
         return [
-            one if isinstance(one, ValueError) else _Outcome(one, next(stored) if id(one) in written else ())
+            one if isinstance(one, ValueError) else _accepted(one, next(news) if id(one) in written else ())
             for one in work
         ]
+
+    def _batches(self, group: Sequence[Incoming]) -> list[_Batch | ValueError]:
+        """With the layouts that are new and the lengths of those in use, which takes one question for all of them."""
+        read = [self._read(one) for one in group]
+        at = max(one.received_at for one in group)
+        used = {(one.host, item.layout) for one in group for item in one.reports}
+        for one, layouts in zip(group, read, strict=True):
+            used |= {(one.host, name) for name in ({} if isinstance(layouts, ValueError) else layouts)}
+        stored = self._layouts.lengths(used, at)
+        return [
+            layouts if isinstance(layouts, ValueError) else _batch(one, layouts, stored)
+            for one, layouts in zip(group, read, strict=True)
+        ]
+
+    def _read(self, one: Incoming) -> dict[str, Keys] | ValueError:
+        unread = [item for item in one.layouts if not self._layouts.is_stored(one.host, item.id, one.received_at)]
+        try:
+            return {item.id: read_layout(one.host, item) for item in unread}
+        except ValueError as error:
+            return error
+
+    def _written(self, work: Sequence[_Work]) -> list[Sequence[Fresh] | TidegateError | ValueError]:
+        """What of each was not there before; when several together are refused each is tried alone."""
+        try:
+            return list(self._store(work)) if work else []
+        except (TidegateError, ValueError) as error:
+            if isinstance(error, Transient):
+                self._partitions.forget()  # a part may have been dropped under our feet: look again next time
+                self._windows.forget()
+            if len(work) == 1 or isinstance(error, Transient):
+                return [error] * len(work)
+        return [outcome for one in work for outcome in self._written([one])]
 
     def _store(self, work: Sequence[_Work]) -> list[list[Fresh]]:
         """Write in one transaction; answers what of each batch was not there before."""
@@ -137,18 +161,28 @@ class StoredReports:
         self._windows.remember(noted)
         for one in work:
             if one.batch.layouts:
-                lengths = {name: len(keys) for name, keys in one.batch.layouts.items()}
-                self._layouts.remember(one.batch.host, lengths, one.batch.received_at)
+                lengths = {(one.batch.host, name): len(keys) for name, keys in one.batch.layouts.items()}
+                self._layouts.remember(lengths, one.batch.received_at)
         return news
 
-    def series(self, host: HostName, layouts: Collection[str]) -> Mapping[str, Keys]:
-        """The series of these layouts, by id; one that is not stored is left out."""
-        pairs = {(host, name) for name in layouts}
-        found: Mapping[tuple[str, str], Keys] = self._layouts.known(pairs)
-        if len(found) < len(pairs):
+    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
+        """What reads the vectors of these layouts, by host and id; one that is not stored is left out."""
+        found = {pair: self._readers.get(pair) for pair in wanted}
+        unknown = [pair for pair, reader in found.items() if reader is None]
+        if unknown:
+            found |= self._learn(unknown)
+        return {pair: reader for pair, reader in found.items() if reader is not None}
+
+    def _learn(self, pairs: Collection[tuple[HostName, str]]) -> dict[tuple[HostName, str], Reader]:
+        keys: Mapping[tuple[str, str], Keys] = self._layouts.known(pairs)
+        if len(keys) < len(pairs):
             with self._database.begin() as connection:
-                found = self._layouts.load(connection, pairs)
-        return {name: keys for (_, name), keys in found.items()}
+                keys = self._layouts.load(connection, pairs)
+        learnt = {pair: Reader(keys[pair]) for pair in pairs if pair in keys}
+        if len(self._readers) > _MOST_READERS:
+            self._readers = {}
+        self._readers |= learnt
+        return learnt
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:
         """Stored readings with since <= at < until, by host, then by time; read in pages, no transaction held open."""
@@ -157,9 +191,11 @@ class StoredReports:
             span.append(report.c.host == host)
         after: tuple[object, ...] | None = None
         while True:
-            rows, layouts = self._page(span, after)
+            with self._database.begin() as connection:
+                rows = connection.execute(_page(span, after)).all()
+            readers = self.readers({(HostName(row.host), row.layout_id) for row in rows})
             for row in rows:
-                look = _reading(row, layouts)
+                look = _reading(row, readers)
                 if look is not None:
                     yield look
             if len(rows) < _PAGE:
@@ -172,25 +208,41 @@ class StoredReports:
             query = select(func.count()).select_from(report).where(report.c.host == host)
             return int(connection.execute(query).scalar_one())
 
-    def _page(
-        self, span: Sequence[ColumnElement[bool]], after: tuple[object, ...] | None
-    ) -> tuple[Sequence[Any], Mapping[tuple[str, str], Keys]]:
-        order = (report.c.host, report.c.at, report.c.boot_id, report.c.sequence)
-        query = select(*order, report.c.layout_id, report.c.vector).where(*span).order_by(*order).limit(_PAGE)
-        if after is not None:
-            query = query.where(tuple_(*order) > after)
-        with self._database.begin() as connection:
-            rows = connection.execute(query).all()
-            return rows, self._layouts.load(connection, {(row.host, row.layout_id) for row in rows})
+
+def _page(span: Sequence[ColumnElement[bool]], after: tuple[object, ...] | None) -> Select[Any]:
+    order = (report.c.host, report.c.at, report.c.boot_id, report.c.sequence)
+    query = select(*order, report.c.layout_id, report.c.vector).where(*span).order_by(*order).limit(_PAGE)
+    return query if after is None else query.where(tuple_(*order) > after)
 
 
-def _reading(row: Any, layouts: Mapping[tuple[str, str], Keys]) -> HostReading | None:
+def _reading(row: Any, readers: Mapping[tuple[HostName, str], Reader]) -> HostReading | None:
     """What a stored row says; None when its bytes were damaged on disk, or its layout is gone."""
+    host = HostName(row.host)
     try:
-        return unflatten(HostName(row.host), row.at, layouts[row.host, row.layout_id], decode(unpack(row.vector)))
+        return readers[host, row.layout_id].read(host, row.at, decode(unpack(row.vector)))
     except (KeyError, ValueError) as error:
-        _log.error("a stored report cannot be read", host=row.host, at=row.at.isoformat(), error=str(error))
+        _log.error("a stored report cannot be read", host=host, at=row.at.isoformat(), error=str(error))
         return None
+
+
+def _batch(one: Incoming, layouts: Mapping[str, Keys], stored: Mapping[tuple[HostName, str], int]) -> _Batch:
+    """`stored`: the lengths of the layouts that are."""
+    names = layouts.keys() | {item.layout for item in one.reports}
+    known = {name: stored[one.host, name] for name in names if (one.host, name) in stored}
+    lengths = {name: len(keys) for name, keys in layouts.items()} | known
+    unstored = {name: keys for name, keys in layouts.items() if name not in known}
+    return _Batch(one.host, unstored, lengths, one.reports, one.received_at)
+
+
+def _accepted(
+    work: _Work, stored: Sequence[Fresh] | TidegateError | ValueError
+) -> Accepted | TidegateError | ValueError:
+    if isinstance(stored, Exception):
+        return stored
+    _tell(work.batch.host, stored)
+    known = {_place(row.report) for row in work.fresh}
+    acknowledged = [place for place in map(_place, work.batch.reports) if place in known]
+    return Accepted(ranges(known), tuple(work.wanting), len(stored), len(acknowledged) - len(stored))
 
 
 def _place(item: Report) -> Place:

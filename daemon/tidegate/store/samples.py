@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.model.reading import HostName, HostReading
-from tidegate.model.series import SeriesKey, unflatten
+from tidegate.model.series import SeriesKey
+from tidegate.model.unflatten import Reader
 from tidegate.model.vector import decode
 from tidegate.store.admission import Keys
 from tidegate.store.binary import at as moment_at
@@ -76,8 +77,9 @@ def readings_of(
 ) -> list[HostReading]:
     """The readings of one layout, a row of `values` for each moment: those that count, or all of them."""
     kept = _that_count(keys, values) if thin else np.ones(len(moments), bool)
+    reader = Reader(keys)
     return [
-        unflatten(host, moment_at(moments[row]), keys, decode(values[row].tobytes()))
+        reader.read(host, moment_at(moments[row]), decode(values[row].tobytes()))
         for row in np.flatnonzero(kept).tolist()
     ]
 
