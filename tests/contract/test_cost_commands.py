@@ -269,6 +269,20 @@ def test_any_grouping_adds_up_and_csv_says_the_same(desk: Desk) -> None:
     assert sum(Decimal(each["amount"]) for each in table if each["amount"]) == Decimal("99.07")
 
 
+def test_each_basis_shows_what_its_price_is_taken_over(desk: Desk) -> None:
+    desk.book.text(bill(row("60.01")))
+    desk.costs.ledger.reconcile()
+    span = ("--from", "2026-11-25", "--to", "2026-11-26")
+    for basis, head in (("allocation", ""), ("busy", "busy cost"), ("goodput", "M good")):
+        shown = desk.run(*span, "--basis", basis).stdout.splitlines()
+        (heads,) = [line for line in shown if "per M" in line]
+        assert (head in heads, "60.01 USD" in "".join(shown)) == (True, True)
+        assert ("busy cost" in heads) == (basis == "busy")
+    whole = desk.run(*span, "--by", "").stdout
+    assert "total" in whole
+    assert "60.01 USD" in whole
+
+
 def test_two_windows_and_a_hosted_price_stand_beside_the_table(desk: Desk) -> None:
     desk.book.text(bill(row("25.20")))
     desk.costs.ledger.reconcile()

@@ -18,7 +18,8 @@ from tidegate.model.allocation import LineKind
 from tidegate.model.cost_report import Basis
 from tidegate.model.money import CostState
 
-_HEADS = ("state", "amount", "GPU h", "busy", "M tokens", "per M", "in", "cached", "out")
+_OVER = {Basis.BUSY: "busy cost", Basis.GOODPUT: "M good"}
+"""What the prices of a basis are taken over, where that is not the amount and the tokens beside it."""
 
 
 def report_lines(found: CostReportShape) -> Iterable[str]:
@@ -28,21 +29,13 @@ def report_lines(found: CostReportShape) -> Iterable[str]:
         f"{found.state.value}, {found.ledger.value} cost, {found.basis.value} basis"
     )
     names = list(found.rows[0].key) if found.rows else []
-    heads = (
-        *(name.value for name in names),
-        "state",
-        "amount",
-        "GPU h",
-        "busy",
-        "M tokens",
-        "per M",
-        "in",
-        "cached",
-        "out",
-    )
+    over = [_OVER[found.basis]] if found.basis in _OVER else []
+    figures = ("state", "amount", "GPU h", "busy", "M tokens", *over, "per M", "in", "cached", "out")
+    heads = (*([name.value for name in names] or [""]), *figures)
     rows = [*found.rows, *found.totals]
     amounts = _amounts(found)
-    cells = [_cells(row, [row.key.get(name, "") for name in names], amounts[at]) for at, row in enumerate(rows)]
+    keys = [[row.key.get(name, "") for name in names] for row in rows]
+    cells = [_cells(row, keys[at], amounts[at], found.basis) for at, row in enumerate(rows)]
     for at in range(len(found.rows), len(rows)):
         cells[at][0] = "total"
     yield from table(heads, [tuple(each) for each in cells])
@@ -63,7 +56,7 @@ def _amounts(found: CostReportShape) -> list[str]:
     return [*(texts.get(at, "") for at in range(len(rows))), *totals]
 
 
-def _cells(row: CostRowShape, key: Sequence[str], amount: str) -> list[str]:
+def _cells(row: CostRowShape, key: Sequence[str], amount: str, basis: Basis) -> list[str]:
     hours = row.gpu_hours_held
     busy = row.gpu_hours.get(LineKind.BUSY, Decimal(0))
     tokens = None if row.prompt_tokens is None else row.prompt_tokens + (row.generation_tokens or 0)
@@ -76,8 +69,17 @@ def _cells(row: CostRowShape, key: Sequence[str], amount: str) -> list[str]:
         f"{hours:,.1f}" if hours else "",
         f"{busy / hours:.0%}" if hours else "",
         "" if tokens is None else f"{'>=' if row.tokens_partial else ''}{tokens / 1_000_000:,.2f}",
+        *_over(row, basis),
         *("" if price is None else f"{price:,.4f}" for price in figures),
     ]
+
+
+def _over(row: CostRowShape, basis: Basis) -> list[str]:
+    if basis is Basis.BUSY:
+        return ["" if row.basis_amount is None else f"{shown([row.basis_amount])[0]:,.2f} {row.currency}"]
+    if basis is Basis.GOODPUT:
+        return ["" if row.good_tokens is None else f"{row.good_tokens / 1_000_000:,.2f}"]
+    return []
 
 
 def _kinds(totals: Sequence[CostRowShape]) -> Iterable[str]:
@@ -161,7 +163,7 @@ def change_lines(found: Change) -> Iterable[str]:
         hours = (each.until - each.since) / timedelta(hours=1)
         yield (
             f"{name}: {each.since:%Y-%m-%d %H:%M} to {each.until:%Y-%m-%d %H:%M} UTC, {hours:g} h: "
-            f"{_number(rate, 0)} tokens a GPU hour, {_number(price, 4)} {each.currency} per million"
+            f"{_number(rate, 0)} tokens a GPU hour, {_number(price, 4)} {each.currency or 'of money'} per million"
         )
     yield f"GPU hours saved for the same tokens (1 - T1/T2): {_share(found.gpu_hours_saved)}"
     yield f"cost saved for the same tokens (1 - c2/c1): {_share(found.cost_saved)}"
