@@ -95,7 +95,9 @@ def _holds(sized: Sized, share: Share, conclusion: Conclusion) -> Iterator[Hold]
             yield hold
     yield from (Hold(limit) for limit in sized.demand.limits)
     for limit in share.limits:
-        yield _failed(memory) if limit is Limit.START_FAILED else Hold(limit)
+        yield _failed(memory, conclusion.now) if limit is Limit.START_FAILED else Hold(limit)
+    if share.supply.lost and memory.back_offs and Limit.START_FAILED not in share.limits:
+        yield _failed(memory, conclusion.now)
     if wanted < target == pool.min:
         yield Hold(conclusion.bounds.low.limit, conclusion.bounds.low.until)
     if wanted > target == pool.max:
@@ -104,10 +106,10 @@ def _holds(sized: Sized, share: Share, conclusion: Conclusion) -> Iterator[Hold]
         yield Hold(Limit.MODE)
 
 
-def _failed(memory: PoolMemory) -> Hold:
-    """The back-off that ends first."""
+def _failed(memory: PoolMemory, now: datetime) -> Hold:
+    """The back-off that ends first; without a time where what failed is replaced at once."""
     first = min(memory.back_offs.values(), key=lambda held: (held.until, held.why))
-    return Hold(Limit.START_FAILED, first.until, first.why)
+    return Hold(Limit.START_FAILED, first.until if first.until > now else None, first.why)
 
 
 def _move(pool: PoolName, current: int, target: int) -> str:

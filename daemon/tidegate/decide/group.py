@@ -88,6 +88,8 @@ class Seen:
     policy: FleetPolicy
     horizon: float
     """Seconds until a replica that is ordered now would serve."""
+    odds: float
+    """How likely it is that it ever will."""
     gateway: Gateway
     external: Signal
     now: datetime
@@ -131,7 +133,8 @@ def demand_of(seen: Seen, flow: Flow) -> Demand:
             measure = Measure(read_by(service), service.threshold.scale_out_above)
             return demand_by_threshold(key, load_of(seen.ready, (), measure, share), seen.count, service.threshold)
         case _:
-            return demand_by_objective(Setting(key, seen.count, service.slo, seen.horizon, seen.now), flow, seen.memory)
+            setting = Setting(key, seen.count, service.slo, seen.horizon, seen.odds, seen.now)
+            return demand_by_objective(setting, flow, seen.memory)
 
 
 def bounds_of(seen: Seen) -> Bounds:

@@ -11,6 +11,7 @@ from tidegate.decide.demand import Demand, unknown_demand
 from tidegate.decide.flow import Flow
 from tidegate.decide.forecast import Outlook, ahead
 from tidegate.decide.misses import Curve, curve, overall_misses
+from tidegate.decide.odds import to_have
 from tidegate.decide.season import due, foretold
 from tidegate.decide.yardstick import yardstick
 from tidegate.model.decision import Limit
@@ -105,6 +106,8 @@ class Setting:
     slo: SloPolicy
     horizon: float
     """Seconds until a replica that is ordered now would serve."""
+    odds: float
+    """How likely it is that it ever will."""
     now: datetime
 
 
@@ -124,7 +127,7 @@ def demand_by_objective(setting: Setting, flow: Flow, memory: ServiceMemory) -> 
         _enough(outlook.loads(pressure.queue + pressure.silent_extra), misses, _SURE * allowed),
         _ceil(pressure.kv + _SHRINK_AT),
     )
-    wish = max(grow, min(supply, shrink), 1)
+    wish = max(to_have(grow, flow.ready, setting.odds), min(supply, shrink), 1)
     if flow.swamped(slo.ttft_s, slo.tpot_s):
         wish = max(wish, flow.ready + _more(flow, capacity), _now(pressure.load + pressure.queue, misses, allowed))
     if flow.blind or not capacity.unit:

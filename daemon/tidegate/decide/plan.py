@@ -17,6 +17,7 @@ from tidegate.decide.draft import Means, Share
 from tidegate.decide.durations import horizon, timed, usual_start
 from tidegate.decide.explain import Conclusion, decision_of, wanted_by_pool
 from tidegate.decide.group import Group, Seen, Sized, groups_of, size
+from tidegate.decide.odds import odds, with_tries
 from tidegate.decide.orders import with_orders
 from tidegate.decide.phases import together
 from tidegate.decide.placement import Places
@@ -99,12 +100,14 @@ def _seen(
 ) -> Seen:
     found = tuple(base_first([supplies[name] for name in group.pools]))
     service, fleet = group.service.name, scene.fleet
+    known = [pools[supply.pool.name] for supply in found]
     return Seen(
         group=group,
         supplies=found,
         memory=scene.memory.services.get(group.key, ServiceMemory()),
         policy=scene.policy,
-        horizon=horizon(found, [pools[supply.pool.name] for supply in found], scene.now),
+        horizon=horizon(found, known, scene.now),
+        odds=odds(found, known),
         gateway=fleet.gateways.get(service, NO_GATEWAY),
         external=fleet.external.get(service, Missing(Gap.NOT_REPORTED)),
         now=scene.now,
@@ -129,7 +132,7 @@ def _trials(
 
 
 def _refreshed(memory: PoolMemory, supply: Supply, view: PoolView, now: datetime) -> PoolMemory:
-    counted = with_failures(timed(memory, supply, now), supply, now)
+    counted = with_failures(timed(with_tries(memory, supply), supply, now), supply, now)
     return replace(counted, next_serial=next_serial(counted.next_serial, view.replicas))
 
 

@@ -118,6 +118,15 @@ class BackOff:
 
 
 @dataclass(frozen=True, slots=True)
+class Tries:
+    """How the last starts of a flavour ended; each counts for less the longer ago it was."""
+
+    good: float = 0.0
+    bad: float = 0.0
+    """Failed by chance: not for a quota, an empty market or a wrong key."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """An order that has not been seen to take effect."""
 
@@ -145,6 +154,8 @@ class PoolMemory:
     """Replicas seen starting, and when each was requested."""
     draining: Mapping[ReplicaId, datetime] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
+    tries: Mapping[str, Tries] = field(default_factory=dict)
+    """By flavour."""
 
 
 @dataclass(frozen=True, slots=True)
