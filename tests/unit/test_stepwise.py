@@ -62,6 +62,13 @@ def test_without_its_samples_a_fall_is_a_lower_bound() -> None:
     assert increases(counter, {}, summed=False) == [None, 9.0]
 
 
+def test_a_step_that_ends_in_a_nan_needs_its_samples() -> None:
+    counter = CounterSteps([10.0, None, 30.0], [10.0, 12.0, 25.0], [1.0, 3.0, 2.0], [0.0, 0.0, 0.0])
+    assert fallen(counter) == [1]
+    assert increases(counter, {1: [12.0, 17.0]}, summed=False) == [None, 7.0, 13.0]
+    assert increases(counter, {}, summed=False) == [None, None, 20.0]
+
+
 def test_series_are_put_together_over_those_that_have_a_value() -> None:
     series: list[list[float | None]] = [[1.0, None, 3.0], [5.0, None, None]]
     assert together(series, Across.SUM) == [6.0, None, 3.0]

@@ -18,7 +18,10 @@ Steps = Sequence[float | None]
 
 @dataclass(frozen=True, slots=True)
 class CounterSteps:
-    """What is known of one counter in each step: its last and lowest value, its samples, the falls among them."""
+    """What is known of one counter in each step: its last and lowest value, its samples, the falls among them.
+
+    A fall with a NaN right before it is none to Prometheus; agents write no NaN into a counter.
+    """
 
     last: Steps
     low: Steps
@@ -27,41 +30,45 @@ class CounterSteps:
 
 
 def fallen(counter: CounterSteps) -> list[int]:
-    """The steps in which the counter fell, inside or at the border from the step before: these need their samples."""
+    """The steps that need their samples: the counter fell in them or at the border before, or they end in a NaN."""
     found, before = [], None
     for place, (last, low, falls) in enumerate(zip(counter.last, counter.low, counter.falls, strict=True)):
-        if last is None or low is None:
+        if low is None:
             continue
-        if falls or (before is not None and low < before):
+        if last is None or falls or (before is not None and low < before):
             found.append(place)
-        before = last
+        before = before if last is None else last
     return found
 
 
 def increases(counter: CounterSteps, samples: Mapping[int, Sequence[float]], *, summed: bool) -> list[float | None]:
     """The increase in each step; None where there is nothing to compare with.
 
-    `samples` has those of the steps in which the counter fell; without them what stands at the end is a lower bound.
+    `samples` has those of the steps that `fallen` names; without them what stands at the end is a lower bound.
     """
     broken = set(fallen(counter))
     found: list[float | None] = []
     before: float | None = None
-    for place, last in enumerate(counter.last):
-        if last is None:
+    for place in range(len(counter.last)):
+        values = samples.get(place, ()) if place in broken else ()
+        values = values or _ends(counter, place, broken=place in broken)
+        if not values:
             found.append(None)
             continue
-        values = samples.get(place, [last]) if place in broken else _ends(counter, place, last)
+        after = values[-1]
         if before is not None:
             values = [before, *values]
         found.append(_added(values, summed=summed) if len(values) > 1 else None)
-        before = last
+        before = after
     return found
 
 
-def _ends(counter: CounterSteps, place: int, last: float) -> list[float]:
-    """The first and the last value of a step without a fall: the lowest is the first."""
-    low, count = counter.low[place], counter.count[place]
-    return [last] if low is None or not count or count < 2 else [low, last]
+def _ends(counter: CounterSteps, place: int, *, broken: bool) -> Sequence[float]:
+    """The first and the last value of a step: where the counter did not fall the lowest is the first."""
+    last, low, count = counter.last[place], counter.low[place], counter.count[place]
+    if last is None:
+        return ()
+    return [last] if broken or low is None or not count or count < 2 else [low, last]
 
 
 def _added(values: Sequence[float], *, summed: bool) -> float:
