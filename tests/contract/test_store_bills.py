@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -325,3 +326,32 @@ def test_a_file_of_another_account_than_the_one_named_is_refused(book: Book) -> 
     with pytest.raises(Permanent, match="of the account A, not of B"):
         book.text(focus(*ROWS), account="B")
     assert book.active == []
+
+
+def quantities(*rows: tuple[str, str]) -> str:
+    """A file of quantities alone: (SKU, hours)."""
+    header = "BillingAccountId,BillingPeriodStart,BillingPeriodEnd,ChargePeriodStart,ChargePeriodEnd,ChargeCategory,"
+    span = "cw,2026-05-01,2026-06-01,2026-05-03T00:00:00Z,2026-05-03T01:00:00Z,Usage"
+    lines = [f"{span},{hours},Hours,{sku},CoreWeave" for sku, hours in rows]
+    return "\n".join([f"{header}ConsumedQuantity,ConsumedUnit,SkuId,ProviderName", *lines]) + "\n"
+
+
+def test_a_price_that_comes_later_prices_the_same_file(book: Book) -> None:
+    """The remedy that a quarantined row names helps; a file whose amounts rest on no price is not read again."""
+    first = Price("coreweave", "h100", "USD", Decimal(2))
+    text = quantities(("h100", "3"), ("b200", "5"))
+    assert isinstance(book.book.clock, ManualClock)
+    book.book.put_prices([first], "ann")
+    book.text(text)
+    book.text(focus(focus_row("1")), "focus.csv")
+    assert [str(each.sums.totals[0].billed) for each in book.active] == ["6", "1"]
+    assert book.text(text).snapshots[0].outcome == "unchanged"
+    later = (Price("coreweave", "b200", "USD", Decimal(4)), "26"), (replace(first, amount=Decimal(3)), "29")
+    for price, billed in later:
+        book.book.clock.forward(60)
+        book.book.put_prices([price], "ann")
+        result = book.text(text)
+        assert (result.snapshots[0].outcome, str(result.read.totals[0].billed)) == ("replaced", billed)
+        assert "same files have been imported before" in book.text(text).read.warnings[-1]
+        assert "same files have been imported before" in book.text(focus(focus_row("1")), "focus.csv").read.warnings[-1]
+    assert any("2 rows have no amount" in text for text in book.active[0].sums.warnings)

@@ -10,6 +10,9 @@ from fakes.bills import Found, read_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tidegate.bills.price_file import read_prices
+from tidegate.runtime.errors import Permanent
+
 _HEADER = (
     "BillingAccountId{0}SubscriptionId{0}Date{0}MeterCategory{0}MeterName{0}CostInBillingCurrency{0}BillingCurrency"
     "{0}Quantity{0}ChargeType{0}ResourceId\n"
@@ -72,3 +75,15 @@ def test_a_spreadsheet_s_amounts_come_back(tmp_path: Path, amounts: list[Decimal
     mark, other = (",", ".") if comma else (".", ",")
     found = azure(tmp_path, *(written(each, group and other, mark) for each in amounts))
     assert (found.billed, found.quarantined) == (sum(amounts, Decimal(0)), ())
+
+
+def prices(folder: Path, text: str) -> list[Decimal]:
+    (folder / "prices.csv").write_text(text)
+    return [each.amount for each in read_prices(folder / "prices.csv")]
+
+
+def test_price_files_write_decimals_either_way(tmp_path: Path) -> None:
+    assert prices(tmp_path, "sku;price;currency\na;1,25;EUR\nb;1.250,5;EUR\n") == [Decimal("1.25"), Decimal("1250.5")]
+    assert prices(tmp_path, 'sku,price,currency\na,1.25,EUR\nb,"1,250.5",EUR\n') == [Decimal("1.25"), Decimal("1250.5")]
+    with pytest.raises(Permanent, match=r"prices\.csv: 2\.125 may be whole or not"):
+        prices(tmp_path, "sku;price;currency\na;2.125;EUR\n")

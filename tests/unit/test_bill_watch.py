@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from fakes.clock import ManualClock
 from tidegate.bills.remote import RemotePlace, options_in
 from tidegate.bills.watch import Seen, deliveries_in
 from tidegate.controller.bill_watch import BillWatch
-from tidegate.model.bill import ImportOrder
+from tidegate.model.bill import AsideSum, BillRead, ImportOrder, ImportResult
 from tidegate.runtime.errors import Permanent, Transient
 
 fsspec = pytest.importorskip("fsspec")
@@ -182,19 +182,31 @@ class FakePlace:
     names: list[str]
     dealt_with: list[str] = field(default_factory=list)
 
-    def arrivals(self, now: datetime) -> list[FakeArrival]:
-        return [FakeArrival(name, self.dealt_with) for name in self.names if name not in self.dealt_with]
+    def arrivals(self, now: datetime, again: Collection[str] = ()) -> list[FakeArrival]:
+        wanted = [name for name in self.names if name in again or name not in self.dealt_with]
+        return [FakeArrival(name, self.dealt_with) for name in wanted]
+
+
+@dataclass
+class FakeStore:
+    changed: datetime | None = None
+
+    def priced_at(self) -> datetime | None:
+        return self.changed
 
 
 @dataclass
 class FakeBook:
     clock: ManualClock
     taken: list[str] = field(default_factory=list)
+    store: FakeStore = field(default_factory=FakeStore)
 
-    def take(self, order: ImportOrder, who: str) -> None:
+    def take(self, order: ImportOrder, who: str) -> ImportResult:
         if order.content == "bad":
             raise Permanent("bad.csv: no known bill has these columns")
         self.taken.append(order.content)
+        lacking = order.content == "unpriced" and self.store.changed is None
+        return ImportResult(BillRead((), (), (), AsideSum(rows=int(lacking)), (), (), ()), ())
 
 
 def test_a_bad_delivery_stops_no_other_and_is_left_until_it_changes(now: datetime) -> None:
@@ -205,3 +217,16 @@ def test_a_bad_delivery_stops_no_other_and_is_left_until_it_changes(now: datetim
     assert book.taken == ["good"]
     assert place.dealt_with == ["bad", "good"]
     assert watch.last == {"bad": "bad.csv: no known bill has these columns"}
+
+
+def test_what_was_not_taken_whole_is_read_again_when_prices_have_changed(now: datetime) -> None:
+    book, place = FakeBook(ManualClock(now)), FakePlace(["bad", "unpriced", "good"])
+    watch = BillWatch(book, lambda: [place])  # type: ignore[arg-type]
+    watch()
+    watch()
+    assert book.taken == ["unpriced", "good"]
+    book.store.changed = now
+    watch()
+    watch()
+    assert book.taken == ["unpriced", "good", "unpriced"]
+    assert place.dealt_with == ["bad", "unpriced", "good", "bad", "unpriced"]

@@ -7,7 +7,6 @@ read. CoreWeave's export is FOCUS without amounts: quantities priced by contract
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
@@ -17,7 +16,7 @@ from tidegate.bills.columns import Columns
 from tidegate.bills.format import Cells, Format, Hint, Manner, RowError
 from tidegate.bills.moments import month_around
 from tidegate.bills.words import CATEGORIES, PRICING, STATUSES, focus_class, provider_of
-from tidegate.model.charge import Charge, ChargeCategory, CommitmentStatus
+from tidegate.model.charge import Charge, ChargeCategory, CommitmentStatus, Priced
 
 _BILLED = ("billedcost",)
 _EFFECTIVE = ("effectivecost", "amortizedcost")
@@ -161,7 +160,8 @@ def priced(charge: Charge, manner: Manner) -> Charge:
         sku = next(filter(None, names), "")
         raise RowError(_PRIOR.format(sku=sku, where=f" in {charge.region}" if charge.region else ""))
     amount = EXACT.multiply(quantity, found.amount)
-    return replace(charge, billed=amount, effective=amount, currency=found.currency)
+    read = {name: getattr(charge, name) for name in Charge.__slots__}
+    return Priced(**read | {"billed": amount, "effective": amount, "currency": found.currency})
 
 
 def _no_amount() -> Charge:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tidegate.bills.cells import NumberError
+from tidegate.bills.cells import NumberError, decimals_of
 from tidegate.bills.columns import Columns
 from tidegate.bills.format import Cells, Manner, RowError
 from tidegate.bills.moments import MomentError
@@ -20,8 +20,8 @@ _SKU, _PRICE = ("sku", "instancetype", "gpu", "gputype"), ("price", "priceperuni
 
 
 class _PriceReader(Cells):
-    def __init__(self, columns: Columns) -> None:
-        super().__init__(columns, Manner())
+    def __init__(self, columns: Columns, manner: Manner) -> None:
+        super().__init__(columns, manner)
         find = columns.find
         self._sku, self._price, self._provider = find(*_SKU), find(*_PRICE), find("provider")
         self._currency, self._unit, self._region = find("currency"), find("unit"), find("region")
@@ -60,10 +60,17 @@ def read_prices(path: Path) -> Sequence[Price]:
 def _prices_of(part: Part) -> Iterator[Price]:
     with opened(part) as source, closing(records_of(source, part.name)) as records:
         columns = Columns(next(records.rows, []))
+        rows = list(records.rows)
         if not (columns.has(*_SKU) and columns.has(*_PRICE) and columns.has("currency")):
             raise Permanent(f"{part.name}: a price file has the columns sku, price and currency (docs/billing.md)")
-        reader = _PriceReader(columns)
-        for number, cells in enumerate(records.rows, 1):
+        place = columns.find(*_PRICE)
+        decimals = decimals_of((row[place] for row in rows if place < len(row)), (), records.delimiter)
+        if decimals.doubt:
+            raise Permanent(
+                f"{part.name}: {decimals.doubt} may be whole or not; write `.` for decimals and `,` between columns"
+            )
+        reader = _PriceReader(columns, Manner(comma=decimals.comma))
+        for number, cells in enumerate(rows, 1):
             if not any(map(str.strip, cells)):
                 continue
             try:

@@ -15,6 +15,7 @@ from tidegate.model.charge import (
     NO_CURRENCY,
     Charge,
     ChargeCategory,
+    Priced,
     Quarantined,
     ServiceClass,
     SnapshotKey,
@@ -90,6 +91,8 @@ class Tally:
     key: SnapshotKey
     rows: int = 0
     corrections: int = 0
+    priced: int = 0
+    """Rows without an amount of their own."""
     by_part: dict[tuple[str, ChargeCategory, ServiceClass], Sum] = field(default_factory=dict)
     """By currency, category and service: what a difference between versions is told by."""
     invoices: dict[str, Decimal] = field(default_factory=dict)
@@ -116,6 +119,8 @@ class Tally:
         self._cover(charge)
         if charge.correction:
             self.corrections += 1
+        if isinstance(charge, Priced):
+            self.priced += 1
         if billed:
             self._invoice(charge.invoice_id, billed)
             if effective is not None and charge.category is ChargeCategory.USAGE:
@@ -188,6 +193,7 @@ class Tally:
             sub_accounts=tuple(sorted(self.sub_accounts)),
             fingerprint=self.fingerprint,
             warnings=tuple(self.warnings()),
+            priced=self.priced,
         )
 
     def warnings(self) -> Sequence[str]:
@@ -206,6 +212,8 @@ class Tally:
                 f"EffectiveCost is unusable: usage rows that bill {self._orphaned:f} of {self._billed_usage:f} have "
                 "an effective cost of 0 and no commitment; the billed ledger stands in for it"
             )
+        if self.priced:
+            found.append(f"{self.priced} rows have no amount: quantity x contract price (`tidegate price list`)")
         if self.aside.rows:
             unread = f", {self.aside.unread} of them with an amount that cannot be read" if self.aside.unread else ""
             found.append(f"{self.aside.rows} rows are quarantined{unread}: the period cannot be final")

@@ -49,8 +49,14 @@ class BillBook:
     """The accounts that may be imported; empty: any."""
 
     def known(self, content: str) -> ImportResult | None:
-        """What was made of exactly these files before, when all of it still stands; else None."""
+        """What was made of exactly these files before, when all of it still stands; else None.
+
+        Where rows lacked a price, or were given one, it stands until prices change.
+        """
         versions = self.store.known(content)
+        rests = [each.imported_at for each in versions if each.sums.priced or each.sums.aside.rows]
+        if rests and (changed := self.store.priced_at()) is not None and changed > min(rests):
+            return None
         return _as_before(versions) if versions else None
 
     def take(self, order: ImportOrder, who: str) -> ImportResult:

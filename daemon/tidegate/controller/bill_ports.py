@@ -111,6 +111,10 @@ class Bills(Protocol):
         """Every price."""
         ...
 
+    def priced_at(self) -> datetime | None:
+        """When a price was last added or replaced; None: never."""
+        ...
+
     def put_prices(self, prices: Sequence[Price], who: str, now: datetime) -> None:
         """Add or replace prices."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -39,8 +39,8 @@ class Arrival(Protocol):
 class Place(Protocol):
     """A watched place."""
 
-    def arrivals(self, now: datetime) -> Sequence[Arrival]:
-        """What is new there."""
+    def arrivals(self, now: datetime, again: Collection[str] = ()) -> Sequence[Arrival]:
+        """What is new there, and what has one of these names."""
         ...
 
 
@@ -52,20 +52,29 @@ class BillWatch:
     places: Callable[[], Sequence[Place]]
     last: dict[str, str] = field(default_factory=dict)
     """What went wrong with which delivery, since this process began."""
+    waiting: dict[str, datetime | None] = field(default_factory=dict)
+    """Deliveries that were not taken whole, with when prices had last changed: other prices may mend them."""
 
     def __call__(self) -> None:
         """Import what is new; raises Transient when a place or the database is away."""
-        for arrival in self._new():
+        priced = self.book.store.priced_at()
+        again = {name for name, then in self.waiting.items() if then != priced}
+        for arrival in self._new(again):
+            whole = False
             try:
                 with arrival.fetched() as order:
-                    self.book.take(order, BY)
+                    whole = not self.book.take(order, BY).read.aside.rows
             except Permanent as error:
                 self.last[arrival.name] = str(error)
                 _log.warning("bill not imported", file=arrival.name, why=str(error))
             else:
                 self.last.pop(arrival.name, None)
+            if whole:
+                self.waiting.pop(arrival.name, None)
+            else:
+                self.waiting[arrival.name] = priced
             arrival.done()
 
-    def _new(self) -> Iterator[Arrival]:
+    def _new(self, again: Collection[str]) -> Iterator[Arrival]:
         for place in self.places():
-            yield from place.arrivals(self.book.clock.now())
+            yield from place.arrivals(self.book.clock.now(), again)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -63,10 +63,11 @@ class _Folder:
     folder: Path
     seen: Seen
 
-    def arrivals(self, now: datetime) -> Sequence[Arrival]:
+    def arrivals(self, now: datetime, again: Collection[str] = ()) -> Sequence[Arrival]:
         if not self.folder.is_dir():
             return []
-        return [_Here(self, each) for each in deliveries_in(self.folder, now) if not self.seen.knows(each)]
+        found = [_Here(self, each) for each in deliveries_in(self.folder, now)]
+        return [each for each in found if each.name in again or not self.seen.knows(each.delivery)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,13 @@ class _Remote:
     seen: Seen
     state_dir: Path
 
-    def arrivals(self, now: datetime) -> Sequence[Arrival]:  # noqa: ARG002 - an object is whole when it is listed
-        return [_There(self, each) for each in self.place.deliveries() if not self.seen.knows(each)]
+    def arrivals(  # an object is whole when it is listed
+        self,
+        now: datetime,  # noqa: ARG002
+        again: Collection[str] = (),
+    ) -> Sequence[Arrival]:
+        found = [_There(self, each) for each in self.place.deliveries()]
+        return [each for each in found if each.name in again or not self.seen.knows(each.delivery)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ class SnapshotSums:
     fingerprint: int
     """Of the rows' text whatever their order; 128 bits."""
     warnings: tuple[str, ...] = ()
+    priced: int = 0
+    """Rows whose amounts are quantity times contract price."""
 
     @property
     def ledgers(self) -> frozenset[Ledger]:

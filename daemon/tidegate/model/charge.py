@@ -119,6 +119,11 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
+class Priced(Charge):
+    """A charge of a bill without amounts: quantity times a contract's price, so another price makes another charge."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantined:
     """One row that could not be taken, with why and how much money it speaks of."""
 

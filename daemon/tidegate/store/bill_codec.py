@@ -154,6 +154,7 @@ def sums_json(sums: SnapshotSums) -> dict[str, Any]:
         "sub_accounts": list(sums.sub_accounts),
         "fingerprint": f"{sums.fingerprint:032x}",
         "warnings": list(sums.warnings),
+        "priced": sums.priced,
     }
 
 
@@ -178,6 +179,7 @@ def sums_of(data: Mapping[str, Any], key: SnapshotKey) -> SnapshotSums:
         sub_accounts=tuple(data["sub_accounts"]),
         fingerprint=int(data["fingerprint"], 16),
         warnings=tuple(data["warnings"]),
+        priced=data.get("priced", 0),
     )
 
 

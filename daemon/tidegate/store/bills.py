@@ -178,6 +178,12 @@ class StoredBills:
             for row in rows
         ]  # fmt: skip
 
+    def priced_at(self) -> datetime | None:
+        """When a price was last added or replaced; None: never."""
+        with self._database.begin() as connection:
+            newest: datetime | None = connection.execute(select(func.max(price.c.imported_at))).scalar_one()
+        return newest
+
     def put_prices(self, prices: Sequence[Price], who: str, now: datetime) -> None:
         """Add prices, each in the place of the one for the same provider, SKU, region, unit and `since`."""
         with self._database.begin() as connection:
