@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from threading import Event
 
 import pytest
 from fakes.store import FakeAlerts
@@ -14,6 +15,7 @@ from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import GIVE_UP_AFTER, Delivery, next_try
 from tidegate.model.alert import AlertPhase, AlertState, Notice
 from tidegate.runtime.errors import Permanent, Transient, TryLater
+from tidegate.store.fence import Fence
 
 NOON = datetime.fromisoformat("2026-11-25T12:00:00+00:00")
 
@@ -121,26 +123,44 @@ def test_a_notice_is_given_up_some_hours_after_it_was_made(attempts: int, age: t
 
 
 def test_a_dead_channel_with_many_notices_holds_up_no_other() -> None:
-    """The first time the others wait for one time-out, afterwards for none."""
-    alerts, asked = FakeAlerts(), list[str]()
+    """What is due for others goes out while it is waited for, and of its own it is asked once a run."""
+    alerts, asked, told = FakeAlerts(), list[str](), Event()
 
     class Two:
         def send(self, found: Notice, now: datetime) -> None:
             asked.append(found.channel)
-            if found.channel == "dead":
+            if found.channel == "a-dead-one":
+                assert told.wait(20), "the other channel waits for this one"
                 raise Transient("no answer in time")
+            told.set()
 
     def owe(number: int, channel: str, at: datetime) -> None:
         state = AlertState(f"print-{channel}-{number}", "rule", {}, AlertPhase.FIRING, at, starts_at=at)
         alerts.save([state], [Notice(f"{channel}-{number}", channel, state, at)])
 
     for number in range(30):
-        owe(number, "dead", NOON)
+        owe(number, "a-dead-one", NOON)
     owe(0, "ops", NOON)
     made = Delivery(alerts, Two(), Counts())
     made.run(NOON)
-    assert asked == ["dead", "ops"]
+    assert sorted(asked) == ["a-dead-one", "ops"]
+    told.clear()
     later = NOON + timedelta(seconds=1)
     owe(1, "ops", later)
     made.run(later)
-    assert asked == ["dead", "ops", "ops", "dead"]
+    assert sorted(asked) == ["a-dead-one", "a-dead-one", "ops", "ops"]
+
+
+def test_notices_are_sent_under_the_term_that_they_were_looked_up_in() -> None:
+    """By whatever thread: a leader whose term is over claims none."""
+    fence, terms = Fence(), list[int | None]()
+
+    class Asking(Channel):
+        def send(self, found: Notice, now: datetime) -> None:
+            terms.append(fence.epoch())
+
+    made = replace(delivery(Asking()), carried=fence.carried)
+    with fence.under(7):
+        made.run(NOON)
+    assert terms == [7]
+    assert fence.carried(fence.epoch)() is None

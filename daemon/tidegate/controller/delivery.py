@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -29,6 +32,10 @@ _JITTER = 0.2
 _CLAIM = timedelta(minutes=2)
 """How long a notice that is being sent is nobody else's: longer than a sending takes, and soon enough that one whose
 sender died on the way is sent again."""
+_AT_ONCE = 8
+"""Channels that are told at the same time."""
+
+Work = Callable[[], bool]
 
 
 def next_try(notice: Notice, attempts: int, now: datetime, after: timedelta | None = None) -> datetime | None:
@@ -52,25 +59,36 @@ class Delivery:
     alerts: Alerts
     notifier: Notifier
     counts: Counts
+    carried: Callable[[Work], Work] = lambda work: work
+    """Makes work fit for another thread: done there under the term that it was given out in."""
     away: set[str] = field(default_factory=set)
     """The channels that did not take the last one."""
 
     def run(self, now: datetime) -> None:
-        """Try every notice that is due, one after the other; no transaction is open while the network is waited for.
+        """Try every notice that is due, channels side by side; no transaction is open while the network is waited for.
 
-        A channel that does not take one is left alone until the next run, and then comes after those that do: what is
-        due for them waits for no time-out of its.
+        What is due for one channel is sent one after the other, until it does not take one: then it is left alone until
+        the next run, and where channels are many it comes after those that do.
         """
-        refused = set[str]()
-        due = sorted(self.alerts.due(now), key=lambda item: item[0].channel in self.away)
-        for notice, attempts in due:
-            if notice.channel in refused:
-                continue
-            if self._try(notice, attempts + 1, now):
-                self.away.discard(notice.channel)
+        by_channel: dict[str, list[tuple[Notice, int]]] = {}
+        for notice, attempts in self.alerts.due(now):
+            by_channel.setdefault(notice.channel, []).append((notice, attempts))
+        if not by_channel:
+            return
+        with ThreadPoolExecutor(min(_AT_ONCE, len(by_channel)), "notify") as threads:
+            told = {
+                channel: threads.submit(self.carried(partial(self._told, by_channel[channel], now)))
+                for channel in sorted(by_channel, key=self.away.__contains__)
+            }
+        for channel, taken in told.items():
+            if taken.result():
+                self.away.discard(channel)
             else:
-                refused.add(notice.channel)
-        self.away.update(refused)
+                self.away.add(channel)
+
+    def _told(self, due: Sequence[tuple[Notice, int]], now: datetime) -> bool:
+        """Send a channel what is due for it; False when it did not take one."""
+        return all(self._try(notice, attempts + 1, now) for notice, attempts in due)
 
     def _try(self, notice: Notice, attempts: int, now: datetime) -> bool:
         """False when the channel may take it, and others, at another time.

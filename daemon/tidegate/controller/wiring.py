@@ -199,7 +199,7 @@ def _jobs(parts: _Parts, costs: Costs, prices: LearnedPrices) -> Jobs:
         lambda: {channel.name: channel for channel in current.settings.channels},
         f"http://{listen.host}:{listen.port}/",
     )
-    delivery = Delivery(store.alerts, webhook, state.counts)
+    delivery = Delivery(store.alerts, webhook, state.counts, store.fence.carried)
     return Jobs(
         parts.clock,
         current,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import local
+from typing import TypeVar
 
 from sqlalchemy import Connection, select
 
 from tidegate.runtime.errors import Transient
 from tidegate.store.schema_leadership import lease
+
+Result = TypeVar("Result")
 
 
 class Fence:
@@ -37,6 +40,18 @@ class Fence:
         """The term that this thread works under; None outside of any."""
         found: int | None = getattr(self._thread, "epoch", None)
         return found
+
+    def carried(self, work: Callable[[], Result]) -> Callable[[], Result]:
+        """The work, to be done by another thread under the term that this one works under."""
+        epoch = self.epoch()
+
+        def run() -> Result:
+            if epoch is None:
+                return work()
+            with self.under(epoch):
+                return work()
+
+        return run
 
     def check(self, connection: Connection) -> None:
         """Raise Transient unless this thread works under the term that runs."""
