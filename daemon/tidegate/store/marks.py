@@ -14,14 +14,17 @@ from sqlalchemy import ColumnElement, Connection, select, text
 from tidegate.model.reading import HostName
 from tidegate.model.usage import BUCKET
 from tidegate.store.binary import cursor, number_array, text_array
+from tidegate.store.buckets import HOLE
 from tidegate.store.schema import dirty_bucket
 
-_SECONDS = int(BUCKET.total_seconds())
+_SECONDS, _OVER = int(BUCKET.total_seconds()), int((BUCKET + HOLE).total_seconds())
 _MARK = (
     "INSERT INTO dirty_bucket (host, bucket, version) SELECT host, bucket, 1 "  # noqa: S608 - a number of ours
     f"FROM unnest(%s::text[], %s::int8[]) AS m (host, number), to_timestamp(number * {_SECONDS}) AS b (bucket) "
-    "ON CONFLICT (host, bucket) DO UPDATE SET version = dirty_bucket.version + 1, not_before = NULL"
+    "ON CONFLICT (host, bucket) DO UPDATE SET version = dirty_bucket.version + 1, not_before = CASE WHEN "
+    f"dirty_bucket.not_before < dirty_bucket.bucket + interval '{_OVER} s' THEN dirty_bucket.not_before END"
 )
+"""A mark ends the wait for a bucket's end, not the rest of one that was just worked out."""
 _UNMARK = text(
     "DELETE FROM dirty_bucket d USING unnest(CAST(:buckets AS timestamptz[]), CAST(:versions AS bigint[])) "
     "AS m (bucket, version) WHERE d.host = :host AND d.bucket = m.bucket AND d.version = m.version"

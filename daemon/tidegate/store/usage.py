@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy import Connection, func, select
@@ -30,6 +30,11 @@ _ROUNDS = 40
 """Transactions of a host in one call: more than three days of backlog."""
 
 
+_FREE_HOSTS, _REST_A_HOST = 200, timedelta(seconds=0.1)
+"""A running bucket is worked out again each time, up to so many hosts; each host more lets all of them rest so long."""
+_LONGEST_REST = timedelta(seconds=200)
+
+
 class StoredUsage:
     """Implements the port `Usage`; several controllers may share the work."""
 
@@ -43,9 +48,10 @@ class StoredUsage:
         with self._database.begin() as connection:
             hosts = marked_hosts(connection, now)
         done: set[datetime] = set()
+        rest = rest_of(len(hosts))
         for host in hosts:
             try:
-                done |= self._rounds(host, now)
+                done |= self._rounds(host, now, rest)
             except (ValueError, Permanent) as error:
                 _log.error(
                     "token usage of a host cannot be worked out: it is tried again, the others have their turn",
@@ -55,11 +61,11 @@ class StoredUsage:
                 )
         return len(done)
 
-    def _rounds(self, host: HostName, now: datetime) -> set[datetime]:
+    def _rounds(self, host: HostName, now: datetime, rest: timedelta) -> set[datetime]:
         """Every touched bucket of a host."""
         done: set[datetime] = set()
         for _ in range(_ROUNDS):
-            buckets, more = self._round(host, now)
+            buckets, more = self._round(host, now, rest)
             done |= buckets
             if not more:
                 break
@@ -90,7 +96,7 @@ class StoredUsage:
         with self._database.begin() as connection:
             return [HostTokens(**row) for row in connection.execute(query).mappings()]
 
-    def _round(self, host: HostName, now: datetime) -> tuple[set[datetime], bool]:
+    def _round(self, host: HostName, now: datetime, rest: timedelta) -> tuple[set[datetime], bool]:
         """One transaction's worth of a host's buckets: which were worked out, and whether more may wait."""
         with self._database.begin() as connection:
             self._fence.check(connection)
@@ -103,11 +109,24 @@ class StoredUsage:
             followers = {after for result in results.values() for after in result.followers} - results.keys()
             lock_hosts(connection, {host})  # for the last moment only: intake marks several buckets in its own order
             unmark(connection, host, {bucket: buckets[bucket] for bucket in results if results[bucket].settled})
-            open_ones = {bucket: closing(bucket) for bucket in results if not results[bucket].settled}
+            open_ones = {bucket: again(bucket, now, rest) for bucket in results if not results[bucket].settled}
             postpone(connection, host, buckets, open_ones)
             mark(connection, {(host, bucket) for bucket in followers})
         done = {bucket for bucket, result in results.items() if result.worked}
         return done, bool(followers) or len(buckets) == _AT_ONCE
+
+
+def rest_of(hosts: int) -> timedelta:
+    """How long a bucket that is still running may rest in a fleet of so many hosts that have something new.
+
+    What a bucket is at last is not affected; a fleet of thousands would be worked out four times for one result.
+    """
+    return min(_LONGEST_REST, max(0, hosts - _FREE_HOSTS) * _REST_A_HOST)
+
+
+def again(bucket: datetime, now: datetime, rest: timedelta) -> datetime:
+    """When to look again at a bucket that is still running: when it is over, or after its rest."""
+    return min(closing(bucket), now + rest) if rest else closing(bucket)
 
 
 @dataclass(frozen=True, slots=True)
