@@ -269,6 +269,18 @@ def test_any_grouping_adds_up_and_csv_says_the_same(desk: Desk) -> None:
     assert sum(Decimal(each["amount"]) for each in table if each["amount"]) == Decimal("99.07")
 
 
+def test_a_fee_at_the_very_end_of_a_bill_s_time_is_of_the_day_that_begins_there(desk: Desk) -> None:
+    """It has no length: the bill's usage ends at that midnight, the fee stands at it."""
+    fee = row("4", category="Purchase", resource="").replace("2026-11-25T00:00:00Z,", "2026-11-26T00:00:00Z,")
+    assert "2026-11-26T00:00:00Z,2026-11-26T00:00:00Z" in fee
+    desk.book.text(bill(row("60.01"), fee))
+    desk.costs.ledger.reconcile()
+    shown = desk.run("--from", "2026-11-26", "--to", "2026-11-27", "--by", "category").stdout
+    (bought,) = [line for line in shown.splitlines() if line.startswith("purchase")]
+    assert "4.00 USD" in bought
+    assert not any("is not in it" in line for line in desk.run("--month", "2026-11", "--billing").stdout.splitlines())
+
+
 def test_each_basis_shows_what_its_price_is_taken_over(desk: Desk) -> None:
     desk.book.text(bill(row("60.01")))
     desk.costs.ledger.reconcile()

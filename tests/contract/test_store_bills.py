@@ -355,3 +355,27 @@ def test_a_price_that_comes_later_prices_the_same_file(book: Book) -> None:
         assert "same files have been imported before" in book.text(text).read.warnings[-1]
         assert "same files have been imported before" in book.text(focus(focus_row("1")), "focus.csv").read.warnings[-1]
     assert any("2 rows have no amount" in text for text in book.active[0].sums.warnings)
+
+
+def test_what_was_imported_before_is_all_of_it(book: Book) -> None:
+    """Of a file of two months one was news: imported again it has both in its sums, until one is restated."""
+    assert isinstance(book.book.clock, ManualClock)
+    may, june, later = focus_row("1"), focus_row("2", month=6), focus_row("4", month=6, day=2)
+    book.text(focus(may, june), "first.csv")
+    for text, outcomes, total in (
+        (focus(may, june, later), ["unchanged", "replaced"], "7"),
+        (focus(may, june, later), ["unchanged", "unchanged"], "7"),
+        (focus(june, later, may), ["unchanged", "unchanged"], "7"),
+    ):
+        book.book.clock.forward(60)
+        result = book.text(text)
+        assert [each.outcome for each in result.snapshots] == outcomes
+        assert str(result.read.totals[0].billed) == total
+    again = book.text(focus(june, later, may))
+    assert "same files have been imported before" in again.read.warnings[-1]
+    assert [each.outcome for each in again.snapshots] == ["unchanged", "unchanged"]
+    book.book.clock.forward(60)
+    book.text(focus(focus_row("3")), "restated.csv")
+    book.book.clock.forward(60)
+    back = book.text(focus(june, later, may), force=True)
+    assert sorted(each.outcome for each in back.snapshots) == ["replaced", "unchanged"]

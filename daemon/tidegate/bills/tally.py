@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
@@ -25,6 +25,8 @@ _ZERO = Decimal(0)
 _UNUSABLE = Decimal("0.05")
 """Of what usage rows bill, the share without any effective cost beyond which the ledger is not believed."""
 _INVOICES = 1000
+_AN_INSTANT = timedelta(microseconds=1)
+"""A charge without a length touches the moment at which it stands: what ends there does not."""
 _MASK = (1 << 128) - 1
 K = TypeVar("K")
 
@@ -129,8 +131,9 @@ class Tally:
     def _cover(self, charge: Charge) -> None:
         if self.first is None or charge.start < self.first:
             self.first = charge.start
-        if self.last is None or charge.end > self.last:
-            self.last = charge.end
+        end = charge.end if charge.end > charge.start else charge.start + _AN_INSTANT
+        if self.last is None or end > self.last:
+            self.last = end
         self.providers.add(charge.provider)
         if len(self.sub_accounts) < _INVOICES:
             self.sub_accounts.add(charge.sub_account)

@@ -19,6 +19,8 @@ from tidegate.store.database import Database
 from tidegate.store.locks import lock_bills
 from tidegate.store.schema_bills import bill_event, bill_quarantine, bill_snapshot, bill_version, charge
 
+UNCHANGED = "unchanged"
+"""The event of an import that found a snapshot as it was; its reason is the hash of the files."""
 _NO_LIMIT = timedelta()
 _TURN = timedelta(minutes=15)
 """How long an import waits for another one."""
@@ -120,7 +122,9 @@ class BillSession:
         self.connection.execute(delete(charge).where(charge.c.version_id == version))
         self.connection.execute(delete(bill_version).where(bill_version.c.id == version))
         left = select(func.count()).select_from(bill_version).where(bill_version.c.snapshot_id == snapshot)
-        if not self.connection.execute(left).scalar_one():
+        if self.connection.execute(left).scalar_one():
+            self._say(snapshot, UNCHANGED, self.content)
+        else:
             self.connection.execute(delete(bill_snapshot).where(bill_snapshot.c.id == snapshot))
 
     def activate(self, sums: SnapshotSums, evidence: str, why: str) -> int:

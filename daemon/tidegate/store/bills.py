@@ -13,7 +13,7 @@ from tidegate.model.charge import Charge, Quarantined, SnapshotKey
 from tidegate.model.price import Price
 from tidegate.runtime.errors import Permanent
 from tidegate.store.bill_codec import COLUMNS, charge_of, version_of
-from tidegate.store.bill_import import BillSession, clean, importing, versions_query
+from tidegate.store.bill_import import UNCHANGED, BillSession, clean, importing, versions_query
 from tidegate.store.database import Database
 from tidegate.store.locks import lock_bills
 from tidegate.store.schema_bills import bill_event, bill_quarantine, bill_snapshot, bill_version, charge, price
@@ -35,11 +35,20 @@ class StoredBills:
         return importing(self._database, now, who, content, files)
 
     def known(self, content: str) -> Sequence[SnapshotVersion]:
-        """The versions made of exactly these files, when every one of them is active still; else none."""
+        """The versions made of exactly these files, or found as they were in them, when all still stand; else none."""
+        said = bill_event.c.what == UNCHANGED, bill_event.c.why == content
+        looked = select(bill_event.c.snapshot_id, func.max(bill_event.c.at).label("at")).where(*said)
         with self._database.begin() as connection:
-            rows = connection.execute(versions_query().where(bill_version.c.content == content)).mappings().all()
-        newest = {row["snapshot_id"]: version_of(row) for row in sorted(rows, key=lambda row: row["number"])}
-        return list(newest.values()) if all(version.active for version in newest.values()) else []
+            made = connection.execute(versions_query().where(bill_version.c.content == content)).mappings().all()
+            seen = {row.snapshot_id: row.at for row in connection.execute(looked.group_by(bill_event.c.snapshot_id))}
+            of_seen = bill_version.c.active, bill_version.c.snapshot_id.in_(seen)
+            stand = connection.execute(versions_query().where(*of_seen)).mappings().all()
+        newest = {row["snapshot_id"]: version_of(row) for row in sorted(made, key=lambda row: row["number"])}
+        newest |= {
+            row["snapshot_id"]: version_of(row) for row in stand if row["imported_at"] < seen[row["snapshot_id"]]
+        }
+        whole = seen.keys() <= newest.keys() and all(version.active for version in newest.values())
+        return sorted(newest.values(), key=lambda version: version.key) if whole else []
 
     def versions(
         self, since: datetime | None = None, until: datetime | None = None, *, active_only: bool = True
