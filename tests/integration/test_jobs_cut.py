@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
@@ -16,12 +16,15 @@ from fakes.store_batches import batch, claim, engine, reading
 from sqlalchemy import text
 
 from tidegate.model.fleet import PoolName
+from tidegate.model.leadership import Candidate
 from tidegate.model.memory import Memory
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.records import PoolFigures
 from tidegate.runtime.errors import Transient
 from tidegate.store import migrate
 from tidegate.store.database import Database, open_database
+from tidegate.store.fence import Fence
+from tidegate.store.leadership import StoredLeadership
 from tidegate.store.matrix import read_chunks
 from tidegate.store.store import Store
 
@@ -173,3 +176,39 @@ def test_a_job_that_is_cut_anywhere_and_done_again_ends_the_same(
             wanted = said(whole.database, start)
             assert sum(map(len, wanted.values())) > least
             assert said(broken.database, start) == wanted
+
+
+def everything(database: Database) -> dict[str, list[str]]:
+    """Every row of every table, but for the lease."""
+    with database.begin() as connection:
+        names = [name for name in migrate.tables_of_ours(connection) if name != "lease"]
+        return {name: sorted(connection.exec_driver_sql(f"SELECT t::text FROM {name} t").scalars()) for name in names}
+
+
+def test_a_leader_whose_term_is_over_writes_nothing_whatever_job_it_wakes_up_in(dsn: str, now: datetime) -> None:
+    """All of the work waits for its successor, which then does it."""
+    start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    end, days = start + STEP * ROUNDS, timedelta(days=10)
+    with opened(dsn, start) as anybody, closing(StoredLeadership(anybody.database)) as leaderships:
+        intake = [job for job in jobs(anybody, start) if getattr(job, "func", None) == anybody.reports.accept]
+        for job in intake:
+            job()
+        leaderships.claim(Candidate("a/1", "a:9092"), None, timedelta(), start)
+        leaderships.claim(Candidate("b/1", "b:9092"), None, timedelta(minutes=5), start)
+        late = Store(anybody.database, Fence())
+        before = everything(anybody.database)
+        for job in (
+            partial(late.usage.roll_up, end),
+            partial(late.figures.roll_up, end),
+            partial(late.figures.prune, end, days),
+            partial(late.compaction.compact, end + timedelta(hours=30)),
+            partial(late.retention.prune, end + days * 2, days, days),
+            partial(late.decisions.settle, (), Memory(), ()),
+            partial(late.costs.drop, [start.date()]),
+        ):
+            with late.fence.under(1), pytest.raises(Transient, match="term 1 of this controller is over"):
+                job()
+        assert everything(anybody.database) == before
+        with late.fence.under(2):
+            assert late.usage.roll_up(end) > 100
+            assert late.compaction.compact(end + timedelta(hours=30)).windows == 10
