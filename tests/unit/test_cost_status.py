@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from fakes.costs import DAY, MONTH, NEXT_MONTH, activity, charge, holding, total
 
+from tidegate.controller.cost_ledger import stands_in
 from tidegate.cost.calibration import age, calibrate, key_of, priced
 from tidegate.cost.day_status import DayFacts, day_status, touches
 from tidegate.cost.estimate import HostPrice, estimate
@@ -108,3 +109,23 @@ def test_estimates_are_classed_like_bills() -> None:
     on = activity([holding("a", 8, 2)], 2, dark=[("gpu-1", 1)])
     kinds = {line.place.kind: line.effective for line in estimate(on, {}).lines}
     assert kinds == {LineKind.BUSY: 16, LineKind.UNOBSERVED: 16}
+
+
+@pytest.mark.parametrize(
+    ("other", "alone"),
+    [
+        (SnapshotKey("azure-amortized", "acme", MONTH, NEXT_MONTH), False),
+        (SnapshotKey("azure-amortized", "/billingAccounts/ACME", MONTH, NEXT_MONTH), False),
+        (SnapshotKey("azure-amortized", "another", MONTH, NEXT_MONTH), True),
+        (SnapshotKey("azure-amortized", "acme", NEXT_MONTH, NEXT_MONTH + timedelta(days=31)), True),
+        (SnapshotKey("azure-actual", "acme", MONTH, NEXT_MONTH, "eu"), True),
+    ],
+)
+def test_the_billed_ledger_stands_in_where_no_other_export_fills_the_effective_one(
+    other: SnapshotKey, alone: bool
+) -> None:
+    """Another piece of the same export is other money: it fills nothing for this one."""
+    actual = replace(SUMS, key=SnapshotKey("azure-actual", "acme", MONTH, NEXT_MONTH), effective_usable=False)
+    mine, theirs = replace(OPEN, sums=actual), replace(OPEN, id=8, sums=replace(SUMS, key=other))
+    assert stands_in(mine, [mine, theirs]) is alone
+    assert not stands_in(theirs, [mine, theirs])

@@ -164,11 +164,14 @@ def _touched(versions: Sequence[SnapshotVersion], now: datetime) -> dict[date, l
 
 
 def stands_in(version: SnapshotVersion, versions: Sequence[SnapshotVersion]) -> bool:
-    """Whether the billed ledger stands in: it does not where another export of the account fills the effective one."""
+    """Whether the billed ledger stands in: it does not where another export of the account fills the effective one.
+
+    Pieces of the same export (shards) are other money, and fill nothing for each other.
+    """
     if version.effective_usable:
         return False
     return not any(
-        other.id != version.id
+        other.key.source != version.key.source
         and account_name(other.key.account) == account_name(version.key.account)
         and other.effective_usable
         and other.key.start < version.key.end
