@@ -22,13 +22,13 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 LEASE = 3
 
 
-through_a_pooler = pytest.mark.parametrize("address", ["pooled"], indirect=True)
+either_way = pytest.mark.parametrize("address", ["direct", "pooled"], indirect=True)
 
 
 @pytest.fixture
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
     """A Postgres 18 as it is, or a 15 behind PgBouncer in transaction mode; the host enrolled."""
-    if not hasattr(request, "param"):
+    if getattr(request, "param", "direct") == "direct":
         dsn = request.getfixturevalue("dsn")
         enroll(dsn)
         yield dsn
@@ -112,7 +112,7 @@ def test_one_leads_the_other_serves_and_follows(
     assert {job["name"] for job in other.get("/v1/status")["jobs"] if job["runs"]} == {"changes"}
 
 
-@through_a_pooler
+@either_way
 def test_a_frozen_leader_is_replaced_and_changes_nothing_when_it_wakes_up(
     pair: tuple[ControllerProcess, ControllerProcess], address: str
 ) -> None:
