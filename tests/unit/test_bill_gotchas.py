@@ -14,6 +14,7 @@ import pytest
 from fakes.bills import FOCUS, focus, focus_row, read_bytes, read_files, read_text
 
 from tidegate.bills.wishes import Wishes
+from tidegate.cost.restate import judge
 from tidegate.model.charge import ChargeCategory
 from tidegate.runtime.errors import Permanent
 
@@ -265,11 +266,18 @@ def test_a_manifest_whose_file_is_not_there_refuses_the_delivery(tmp_path: Path)
         read_files([tmp_path])
 
 
-def test_a_manifest_that_promises_more_rows_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("promised", "refused"), [(2, False), (3, False), (4, True), (900, True), (1, False)])
+def test_a_file_with_fewer_rows_than_its_manifest_promises_is_said_and_refused(
+    tmp_path: Path, promised: int, refused: bool
+) -> None:
+    """Cut at the end of a line nothing else tells; one row more may be the header, counted."""
     (tmp_path / "part_0.csv").write_text(TWO)
-    manifest = {"blobs": [{"blobName": "a/part_0.csv", "dataRowCount": 3}]}
+    manifest = {"blobs": [{"blobName": "a/part_0.csv", "dataRowCount": promised}]}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    assert any("promises 3 rows, 2" in text for text in read_files([tmp_path]).read.warnings)
+    read = read_files([tmp_path]).read
+    assert any(f"promises {promised} rows, 2" in text for text in read.warnings) is (promised != 2)
+    assert bool(judge(read, []).refusals) is refused
+    assert judge(read, [], force=True).refusals == ()
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "gb18030", "utf-8-sig", "utf-8"])

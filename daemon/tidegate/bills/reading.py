@@ -95,7 +95,9 @@ class Reading:
                     yield self._count(opening.format, item, digest), item
         records.finish()
         accepted = number - quarantined - adding
-        read = FileRead(part.name, opening.format.name, number, accepted, quarantined, adding, opening.short)
+        read = FileRead(
+            part.name, opening.format.name, number, accepted, quarantined, adding, opening.short, part.rows
+        )  # fmt: skip
         self.files.append(read)
         self._say(part, read, {**records.notes, **opening.reader.notes})
 

@@ -19,6 +19,8 @@ _LESS_MONEY = Decimal("0.8")
 _EARLIER = timedelta(days=1)
 """Exports are cut at different hours of a day."""
 _NAMED = 3
+_HEADER = 1
+"""A row that a manifest may count and we do not."""
 
 
 class Outcome(StrEnum):
@@ -49,6 +51,11 @@ def judge(
     if not force:
         refusals += [
             f"{each.name}: the last row is incomplete; fetch the file again" for each in found.files if each.truncated
+        ]
+        refusals += [
+            f"{each.name}: {each.rows} rows where the manifest promises {each.promised}; fetch the file again"
+            for each in found.files
+            if each.promised is not None and each.rows + _HEADER < each.promised
         ]
         if found.tie is not None and found.tie.difference:
             refusals.append(f"{found.tie}; --force imports it all the same")

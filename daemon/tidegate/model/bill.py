@@ -85,6 +85,8 @@ class FileRead:
     totals_rows: int
     """Rows that only add up others."""
     truncated: bool
+    promised: int | None = None
+    """How many rows its manifest says that it has."""
 
 
 @dataclass(frozen=True, slots=True)
