@@ -20,6 +20,7 @@ from tidegate.model.fleet import FailureClass, PoolView, ReplicaState, SignalNam
 from tidegate.model.memory import BackOff, Capacity, Durations, Forecast, Memory, PoolMemory
 from tidegate.model.policy import SloPolicy
 
+HOUR = timedelta(hours=1)
 SWAMPED = {
     SignalName.RUNNING: Value(96.0),
     SignalName.WAITING: Value(27.0),
@@ -70,6 +71,31 @@ def test_a_start_that_is_nearly_there_is_seen_through() -> None:
     taken = plan(fleet(replica("base-1", in_flight=1), old, young), made, memory, NOON)
 
     assert kinds(taken) == ["cancel base-3"]
+
+
+def test_before_any_start_was_seen_starts_are_taken_for_slow_and_overdue_ones_are_not_waited_for() -> None:
+    """The first wave of a slow fleet was once cancelled a minute before it was ready."""
+    made = policy(pool(BASE, 1, 8))
+    ages = {2: 30, 3: 200, 4: 550, 5: 1000}
+    found = [
+        replica(f"base-{n}", ReplicaState.LOADING, requested_at=NOON - timedelta(seconds=age), deadline=NOON + HOUR)
+        for n, age in ages.items()
+    ]
+
+    taken = plan(fleet(replica("base-1", in_flight=1), *found), made, Memory(NOON - timedelta(days=1)), NOON)
+
+    assert kinds(taken) == ["cancel base-2", "cancel base-5"]
+
+
+def test_one_that_has_not_served_for_as_long_as_it_took_to_start_goes_last() -> None:
+    """Sent away at once it would have been started for nothing."""
+    memory = Memory(NOON - timedelta(days=1), pools={BASE: PoolMemory(9, starts=Durations((240.0,)))})
+    fresh = replica("base-3", in_flight=1, since=NOON - timedelta(seconds=100))
+    seen = fleet(replica("base-1", in_flight=15), replica("base-2", in_flight=14), fresh)
+    kept = kinds(plan(seen, policy(pool(BASE, 1, 2)), memory, NOON))
+    assert kept == ["drain base-2"]
+    later = NOON + timedelta(seconds=200)
+    assert kinds(plan(replace(seen, at=later), policy(pool(BASE, 1, 2)), memory, later)) == ["drain base-3"]
 
 
 def test_one_that_gets_ready_after_a_failure_ends_the_pause() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tidegate.decide.bounds import NO_PAUSES, Pauses
+from tidegate.decide.durations import UNKNOWN_START_S
 from tidegate.decide.placement import Places
 from tidegate.decide.purse import Purse
 from tidegate.decide.supply import Supply
@@ -15,7 +16,8 @@ from tidegate.model.decision import Limit
 from tidegate.model.fleet import PoolKind, PoolName, Replica, Slot
 
 _NOBODY: frozenset[str] = frozenset()
-_SUNK = 0.35
+_SUNK, _OVERDUE = 0.35, 2.0
+"""A start is seen through between these parts of the time that starts take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,11 @@ class Draft:
             self.limits.append(Limit.PAUSED)
             return 0
         chosen: list[Replica] = []
-        order = [one for one in victims(self.supply, self.means.now) if one not in self.removed]
+        order = [
+            one
+            for one in victims(self.supply, self.means.now, self.means.starts.get(self.supply.pool.name))
+            if one not in self.removed
+        ]
         for replica in order:
             if len(chosen) == count:
                 break
@@ -129,10 +135,9 @@ class Draft:
 
     def _soon_ready(self, replica: Replica) -> bool:
         """A start under way for a good part of its time is seen through: most of its price is paid."""
-        pool, now = self.supply.pool, self.means.now
-        usual = self.means.starts.get(pool.name)
-        age = (now - replica.requested_at).total_seconds()
-        return usual is not None and replica in self.supply.starting and age > _SUNK * usual
+        usual = self.means.starts.get(self.supply.pool.name) or UNKNOWN_START_S
+        age = (self.means.now - replica.requested_at).total_seconds()
+        return replica in self.supply.starting and _SUNK * usual < age <= _OVERDUE * usual
 
     def resume(self, count: int) -> int:
         """Take up to `count` leaving replicas back; how many could be."""

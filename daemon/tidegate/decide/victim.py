@@ -16,16 +16,18 @@ _LAST_MINUTES = timedelta(minutes=5)
 _RESUMABLE = frozenset({ReplicaState.READY, ReplicaState.CORDONED, ReplicaState.DRAINING})
 
 
-def victims(supply: Supply, now: datetime) -> tuple[Replica, ...]:
+def victims(supply: Supply, now: datetime, usual: float | None) -> tuple[Replica, ...]:
     """Replicas in the order in which they would go: the newest starting, silent ones, then those with least to do.
 
     Only what Tidegate started is here. One that should long speak and does not goes before its siblings: it carries
-    about what they do, and what is left is known better. One that has only just become ready goes last.
+    about what they do, and what is left is known better. One that has not served for as long as it took to start (by
+    the `usual` seconds of starts) goes last.
     """
     starting = [replica for replica in supply.starting if replica.managed]
     ready = [replica for replica in supply.ready if replica.managed]
     starting.sort(key=_youth)
-    ready.sort(key=lambda replica: (not _mute(replica, now), _in_flight(replica), _youth(replica)))
+    new = timedelta(seconds=usual or 0.0)
+    ready.sort(key=lambda one: (now - one.since < new, not _mute(one, now), _in_flight(one), _youth(one)))
     return (*starting, *ready)
 
 

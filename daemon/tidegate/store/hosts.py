@@ -17,9 +17,7 @@ from tidegate.wire import EngineStatus, HostRecord, HostState
 
 _IS_NEW: ColumnElement[bool] = literal_column("xmax = 0", Boolean).label("is_new")
 """True for a row that an upsert inserted, false for one that it found: xmax marks a row version that was locked."""
-_GOOD = text(
-    "SELECT token_hash, name FROM host WHERE token_hash = ANY(CAST(:tokens AS text[])) AND revoked_at IS NULL"
-)
+_GOOD = text("SELECT token_hash, name FROM host WHERE token_hash = ANY(CAST(:tokens AS text[])) AND revoked_at IS NULL")
 _SEEN = text(
     "UPDATE host h SET last_seen = s.at, state = CAST(s.state AS jsonb) FROM unnest(CAST(:names AS text[]), "
     "CAST(:moments AS timestamptz[]), CAST(:states AS text[])) AS s (name, at, state) "
