@@ -120,12 +120,20 @@ def cursor(connection: Connection) -> psycopg.Cursor[tuple[Any, ...]]:
 
 
 def last_of(connection: Connection, statements: Sequence[str], values: Mapping[str, str]) -> list[tuple[Any, ...]]:
-    """Several statements in one message, within the connection's transaction; answers the rows of the last one."""
-    with psycopg.ClientCursor(_driver(connection)) as bare:
-        bare.execute("; ".join(statements), values)
-        while bare.nextset():
-            pass
-        return bare.fetchall()
+    """Several statements in one message, within the connection's transaction; answers the last rows."""
+    return rows_of(_driver(connection), "; ".join(statements), values)
+
+
+def rows_of(driver: psycopg.Connection[Any], message: str, values: Mapping[str, str]) -> list[tuple[Any, ...]]:
+    """Send several statements in one message; answers the rows of the last one that has any to give."""
+    with psycopg.ClientCursor(driver) as bare:
+        bare.execute(message, values)
+        rows: list[tuple[Any, ...]] = []
+        more: bool | None = True
+        while more:
+            rows = bare.fetchall() if bare.description else rows
+            more = bare.nextset()
+        return rows
 
 
 def _driver(connection: Connection) -> psycopg.Connection[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import Pool, QueuePool
 
 from tidegate.runtime.errors import Busy, Permanent, TidegateError, Transient
+from tidegate.store.binary import rows_of
 
 CONNECT_SECONDS = 5
 POOL_SECONDS = 10
@@ -78,19 +79,44 @@ class Database:
         A transaction without a limit for its statements has none for its pauses either. Raises Transient when the
         database is away, busy or full; Permanent when waiting cannot help.
         """
-        idle = IDLE if statement else timedelta()
-        # Local settings: a pooler hands the session to the next client as it was.
-        opening = (
-            f"BEGIN; SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = {_milliseconds(statement)}; "
-            f"SET LOCAL lock_timeout = {_milliseconds(lock)}; "
-            f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(idle)}"
-        )
         try:
-            with self._opened(opening) as connection:
+            with self._opened(_opening(statement, lock)) as connection:
                 yield connection
                 connection.commit()
         except (DBAPIError, PoolTimeout, psycopg.Error) as error:
             raise explain(error, self.place) from error
+
+    def at_once(self, statements: Sequence[str], values: Mapping[str, str]) -> list[tuple[Any, ...]]:
+        """One transaction in one message: the rows of the last of these statements that has any; raises as `begin`.
+
+        They must be such that it does no harm when they are done twice: a connection that the server has closed
+        meanwhile is replaced, and they are sent again.
+        """
+        message = "; ".join((_opening(STATEMENT, LOCK), *statements, "COMMIT"))
+        try:
+            try:
+                return self._sent(message, values)
+            except _Closed:
+                return self._sent(message, values)
+        except (DBAPIError, PoolTimeout, psycopg.Error) as error:
+            raise explain(error, self.place) from error
+
+    def _sent(self, message: str, values: Mapping[str, str]) -> list[tuple[Any, ...]]:
+        pooled = self.engine.raw_connection()
+        driver, lost = pooled.driver_connection, False
+        assert isinstance(driver, psycopg.Connection)  # noqa: S101 - `open_database` makes no other
+        try:
+            return rows_of(driver, message, values)
+        except psycopg.OperationalError as error:
+            lost = driver.closed
+            if not lost:
+                raise
+            pooled.invalidate(error)
+            self.engine.dispose()  # the others in the pool are given up as well
+            raise _Closed(str(error)) from error
+        finally:
+            if not lost:
+                pooled.close()
 
     def _opened(self, opening: str) -> Connection:
         """A connection in its transaction; the first words tell whether the server has closed it meanwhile."""
@@ -114,6 +140,21 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+class _Closed(psycopg.OperationalError):
+    """The server has closed the connection."""
+
+
+def _opening(statement: timedelta, lock: timedelta) -> str:
+    """The words that begin a transaction under time limits (zero: none)."""
+    idle = IDLE if statement else timedelta()
+    # Local settings: a pooler hands the session to the next client as it was.
+    return (
+        f"BEGIN; SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = {_milliseconds(statement)}; "
+        f"SET LOCAL lock_timeout = {_milliseconds(lock)}; "
+        f"SET LOCAL idle_in_transaction_session_timeout = {_milliseconds(idle)}"
+    )
 
 
 def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:

@@ -18,9 +18,10 @@ from tidegate.store.buckets import HOLE
 from tidegate.store.schema import dirty_bucket
 
 _SECONDS, _OVER = int(BUCKET.total_seconds()), int((BUCKET + HOLE).total_seconds())
-_MARK = (
+MARK = (
     "INSERT INTO dirty_bucket (host, bucket, version) SELECT host, bucket, 1 "  # noqa: S608 - a number of ours
-    f"FROM unnest(%s::text[], %s::int8[]) AS m (host, number), to_timestamp(number * {_SECONDS}) AS b (bucket) "
+    "FROM unnest(%(marked)s::text[], %(buckets)s::int8[]) AS m (host, number), "
+    f"to_timestamp(number * {_SECONDS}) AS b (bucket) "
     "ON CONFLICT (host, bucket) DO UPDATE SET version = dirty_bucket.version + 1, not_before = CASE WHEN "
     f"dirty_bucket.not_before < dirty_bucket.bucket + interval '{_OVER} s' THEN dirty_bucket.not_before END"
 )
@@ -38,12 +39,16 @@ _POSTPONE = text(
 
 def mark(connection: Connection, buckets: Collection[tuple[HostName, datetime]]) -> None:
     """These buckets of hosts have changed."""
-    if not buckets:
-        return
+    if buckets:
+        with cursor(connection) as bare:
+            bare.execute(MARK, mark_values(buckets))
+
+
+def mark_values(buckets: Collection[tuple[HostName, datetime]]) -> dict[str, str]:
+    """What `MARK` wants; at least one bucket."""
     hosts, moments = zip(*sorted(buckets), strict=True)  # in one order, so that nobody waits in a circle
     numbers = number_array(int(moment.timestamp()) // _SECONDS for moment in moments)
-    with cursor(connection) as bare:
-        bare.execute(_MARK, [text_array(hosts), numbers])
+    return {"marked": text_array(hosts), "buckets": numbers}
 
 
 def postpone(

@@ -19,6 +19,7 @@ from tidegate.store.admission import Fresh, Keys, Place, admit, ranges, read_lay
 from tidegate.store.binary import number_array, text_array
 from tidegate.store.buckets import touched
 from tidegate.store.database import Database
+from tidegate.store.few_reports import NO_SCAN, Row, store_few
 from tidegate.store.layouts import Layouts
 from tidegate.store.locks import HOSTS_LOCKED
 from tidegate.store.marks import mark
@@ -34,8 +35,8 @@ _MOST_BATCHES = 64
 _MOST_READERS = 10_000
 """That are kept, some 50 kB each: a layout or two of every host."""
 _COLUMNS = ("host", "boot_id", "layout_id", "sequence", "at", "received_at", "stamped", "vector")
-_NO_SCAN = "SET LOCAL enable_seqscan = off"
-"""A part that is young has no statistics yet; for so few rows its index is always right."""
+_FEW = 16
+"""Reports that are better told as text in one message than copied in binary in six."""
 _STORED = (
     "SELECT w.host, w.boot_id, w.sequence FROM unnest(%(hosts)s::text[], %(boots)s::text[], %(sequences)s::int8[]) "
     "AS w (host, boot_id, sequence) WHERE EXISTS (SELECT FROM report r WHERE r.host = w.host "
@@ -147,6 +148,17 @@ class StoredReports:
         """Write in one transaction; answers what of each batch was not there before."""
         received = [one.batch.received_at for one in work]
         self._partitions.ensure("report", (row.at for one in work for row in one.fresh), min(received))
+        rows = [Row(one.batch.host, fresh, one.batch.received_at) for one in work for fresh in one.fresh]
+        windows = {(row.host, window_of(row.fresh.at)) for row in rows}
+        few = 0 < len(rows) <= _FEW and not any(one.batch.layouts for one in work)
+        if few and self._windows.are_noted(windows, max(received)):
+            firsts = {row.place: row for row in reversed(rows)}
+            stored = store_few(self._database, list(firsts.values()))
+            return [_news(one, firsts.keys() - stored) for one in work]
+        return self._store_many(work, max(received))
+
+    def _store_many(self, work: Sequence[_Work], received_at: datetime) -> list[list[Fresh]]:
+        """Whatever they are, and however many."""
         with self._database.begin() as connection:
             taken = _stored(connection, work)
             news = [_news(one, taken) for one in work]
@@ -157,7 +169,7 @@ class StoredReports:
             moments = [(one.batch.host, row.at) for one, new in zip(work, news, strict=True) for row in new]
             mark(connection, {(host, bucket) for host, at in moments for bucket in touched(at)})
             windows = {(host, window_of(at)) for host, at in moments}
-            noted = self._windows.note(connection, windows, max(received))
+            noted = self._windows.note(connection, windows, received_at)
         self._windows.remember(noted)
         for one in work:
             if one.batch.layouts:
@@ -287,7 +299,7 @@ def _stored(connection: Connection, work: Sequence[_Work]) -> set[tuple[HostName
     }
     return {
         (HostName(host), boot, sequence)
-        for host, boot, sequence in binary.last_of(connection, (HOSTS_LOCKED, _NO_SCAN, _STORED), values)
+        for host, boot, sequence in binary.last_of(connection, (HOSTS_LOCKED, NO_SCAN, _STORED), values)
     }
 
 

@@ -67,6 +67,10 @@ class Windows:
         self._open: set[tuple[HostName, datetime]] = set()
         self._lock = Lock()
 
+    def are_noted(self, found: set[tuple[HostName, datetime]], received_at: datetime) -> bool:
+        """True when these windows are open, and known to be noted: then `note` would do nothing."""
+        return found <= self._open and all(received_at <= start + WINDOW + CLOSES for _, start in found)
+
     def note(
         self, connection: Connection, found: set[tuple[HostName, datetime]], received_at: datetime
     ) -> set[tuple[HostName, datetime]]:
