@@ -27,7 +27,7 @@ def victims(supply: Supply, now: datetime, usual: float | None) -> tuple[Replica
     ready = [replica for replica in supply.ready if replica.managed]
     starting.sort(key=_youth)
     new = timedelta(seconds=usual or 0.0)
-    ready.sort(key=lambda one: (now - one.since < new, not _mute(one, now), _in_flight(one), _youth(one)))
+    ready.sort(key=lambda one: (not _mute(one, now), now - one.since < new, _in_flight(one), _youth(one)))
     return (*starting, *ready)
 
 
