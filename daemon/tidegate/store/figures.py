@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, Table, delete, func, select, text
-from sqlalchemy.dialects.postgresql import insert
 
 from tidegate.model.recent import EngineFigures, GpuFigures
 from tidegate.store import binary
@@ -40,6 +39,10 @@ FINE_KEPT = timedelta(days=100)
 _AT_ONCE = timedelta(days=1)
 """Of ticks in one transaction."""
 _OVERLAP = timedelta(hours=2)
+_MARK_USAGE = (
+    "INSERT INTO usage_mark (bucket) SELECT unnest(%s::timestamptz[]) "
+    "ON CONFLICT (bucket) DO UPDATE SET bucket = excluded.bucket"
+)
 _EPOCH = "TIMESTAMPTZ '2000-01-01 00:00+00'"
 _PARTS = (("sum", "sum({0})"), ("count", "count({0})"), ("min", "min({0})"), ("max", "max({0})"))
 _WIDER = (("sum", "sum({0}_sum)"), ("count", "sum({0}_count)"), ("min", "min({0}_min)"), ("max", "max({0}_max)"))
@@ -109,9 +112,8 @@ def mark_usage(connection: Connection, buckets: Collection[datetime]) -> None:
     A mark that is there already is locked all the same: whoever takes it away waits for us, and sees what we wrote.
     """
     if buckets:
-        new = insert(usage_mark).values([{"bucket": bucket} for bucket in sorted(buckets)])
-        same = {"bucket": new.excluded.bucket}
-        connection.execute(new.on_conflict_do_update(index_elements=["bucket"], set_=same))
+        with binary.cursor(connection) as bare:
+            bare.execute(_MARK_USAGE, [binary.text_array([bucket.isoformat() for bucket in sorted(buckets)])])
 
 
 def _engine(row: EngineFigures) -> bytes:

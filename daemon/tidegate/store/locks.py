@@ -17,6 +17,7 @@ _SERIES = 7_493
 _COMMANDS = 7_494
 
 
+_ROLL_UP_LOCKED = f"SELECT pg_advisory_xact_lock({_ROLL_UP}, hashtext(%s))"
 HOSTS_LOCKED = (
     f"SELECT count(pg_advisory_xact_lock({_HOST}, number)) "  # noqa: S608 - a number of ours
     "FROM (SELECT DISTINCT hashtext(host) AS number FROM unnest(%(locked)s::text[]) AS h (host) ORDER BY 1) AS n"
@@ -35,7 +36,8 @@ def lock_hosts(connection: Connection, hosts: Collection[str]) -> None:
 
 def lock_roll_up(connection: Connection, host: str) -> None:
     """Let one at a time work out the host's usage."""
-    connection.execute(select(func.pg_advisory_xact_lock(_ROLL_UP, func.hashtext(host))))
+    with cursor(connection) as bare:
+        bare.execute(_ROLL_UP_LOCKED, [host])
 
 
 def lock_series(connection: Connection, host: str) -> None:

@@ -6,10 +6,10 @@ mark of that version only, so a report that comes meanwhile leaves its bucket ma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, select, text
+from sqlalchemy import ColumnElement, Connection, select
 
 from tidegate.model.reading import HostName
 from tidegate.model.usage import BUCKET
@@ -26,15 +26,19 @@ MARK = (
     f"dirty_bucket.not_before < dirty_bucket.bucket + interval '{_OVER} s' THEN dirty_bucket.not_before END"
 )
 """A mark ends the wait for a bucket's end, not the rest of one that was just worked out."""
-_UNMARK = text(
-    "DELETE FROM dirty_bucket d USING unnest(CAST(:buckets AS timestamptz[]), CAST(:versions AS bigint[])) "
-    "AS m (bucket, version) WHERE d.host = :host AND d.bucket = m.bucket AND d.version = m.version"
+_UNMARK = (
+    "DELETE FROM dirty_bucket d USING unnest(%s::timestamptz[], %s::bigint[]) "
+    "AS m (bucket, version) WHERE d.host = %s AND d.bucket = m.bucket AND d.version = m.version"
 )
-_POSTPONE = text(
-    "UPDATE dirty_bucket d SET not_before = m.until FROM unnest(CAST(:buckets AS timestamptz[]), "
-    "CAST(:versions AS bigint[]), CAST(:until AS timestamptz[])) AS m (bucket, version, until) "
-    "WHERE d.host = :host AND d.bucket = m.bucket AND d.version = m.version"
+_POSTPONE = (
+    "UPDATE dirty_bucket d SET not_before = m.until FROM unnest(%s::timestamptz[], %s::bigint[], %s::timestamptz[]) "
+    "AS m (bucket, version, until) WHERE d.host = %s AND d.bucket = m.bucket AND d.version = m.version"
 )
+_MARKED = (
+    "SELECT bucket, version FROM dirty_bucket WHERE host = %s AND (not_before IS NULL OR not_before <= %s) "
+    "ORDER BY bucket LIMIT %s"
+)
+"""As texts: of what is asked for every host, making the statement would cost more than what it does."""
 
 
 def mark(connection: Connection, buckets: Collection[tuple[HostName, datetime]]) -> None:
@@ -57,16 +61,21 @@ def postpone(
     """Look at these buckets again at that moment, if nothing marks them earlier."""
     buckets = sorted(until)
     if buckets:
-        versioned = {"buckets": buckets, "versions": [versions[bucket] for bucket in buckets]}
-        connection.execute(_POSTPONE, {"host": host, "until": [until[bucket] for bucket in buckets], **versioned})
+        moments = _moments(until[bucket] for bucket in buckets)
+        with cursor(connection) as bare:
+            bare.execute(_POSTPONE, [_moments(buckets), number_array(versions[at] for at in buckets), moments, host])
 
 
 def unmark(connection: Connection, host: HostName, versions: Mapping[datetime, int]) -> None:
     """These buckets are up to date, but for those that were marked again since they had these versions."""
     buckets = sorted(versions)
     if buckets:
-        versioned = {"buckets": buckets, "versions": [versions[bucket] for bucket in buckets]}
-        connection.execute(_UNMARK, {"host": host, **versioned})
+        with cursor(connection) as bare:
+            bare.execute(_UNMARK, [_moments(buckets), number_array(versions[at] for at in buckets), host])
+
+
+def _moments(moments: Iterable[datetime]) -> str:
+    return text_array([moment.isoformat() for moment in moments])
 
 
 def marked_hosts(connection: Connection, now: datetime) -> list[HostName]:
@@ -77,8 +86,8 @@ def marked_hosts(connection: Connection, now: datetime) -> list[HostName]:
 
 def marked(connection: Connection, host: HostName, now: datetime, limit: int) -> dict[datetime, int]:
     """The host's oldest buckets that are due, with the versions of their marks."""
-    query = select(dirty_bucket.c.bucket, dirty_bucket.c.version).where(dirty_bucket.c.host == host, _due(now))
-    return {row.bucket: row.version for row in connection.execute(query.order_by(dirty_bucket.c.bucket).limit(limit))}
+    with cursor(connection) as bare:
+        return dict(bare.execute(_MARKED, [host, now, limit]).fetchall())
 
 
 def _due(now: datetime) -> ColumnElement[bool]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.series import SeriesKey
@@ -19,7 +19,6 @@ from tidegate.store.chunk_codec import ABSENT, Matrix, Moments, decode, decode_c
 from tidegate.store.layouts import Layouts
 from tidegate.store.matrix import read_reports
 from tidegate.store.samples import NAMES, Looks, Stored, choice_of, looks_of, readings_of
-from tidegate.store.schema import report
 from tidegate.store.schema_series import COLD, WINDOW
 
 _REACH = timedelta(minutes=10)
@@ -32,6 +31,8 @@ _CHUNKS = (
     "SELECT c.series, c.payload FROM series_block b JOIN chunk c ON c.block = b.id WHERE b.host = %s "
     "AND b.scope = 'engine' AND b.name = ANY (%s) AND c.start = %s"
 )
+_LAST = "SELECT max(at) FROM report WHERE host = %s AND at < %s"
+_NEXT = "SELECT min(at) FROM report WHERE host = %s AND at >= %s"
 _SERIES = "SELECT id, scope, owner, name, rank, le FROM series WHERE host = %s AND scope = 'engine' AND name = ANY (%s)"
 
 
@@ -80,14 +81,17 @@ class Past:
         return since, until
 
     def _before(self, moment: datetime) -> datetime | None:
-        query = select(func.max(report.c.at)).where(report.c.host == self._host, report.c.at < moment)
         stored = [at for at in self._clock(moment - WINDOW, moment) if at < moment]
-        return max(filter(None, [self._connection.execute(query).scalar_one(), *stored[-1:]]), default=None)
+        return max(filter(None, [self._nearest(_LAST, moment), *stored[-1:]]), default=None)
 
     def _after(self, moment: datetime) -> datetime | None:
-        query = select(func.min(report.c.at)).where(report.c.host == self._host, report.c.at >= moment)
         stored = [at for at in self._clock(moment, moment + WINDOW) if at >= moment]
-        return min(filter(None, [self._connection.execute(query).scalar_one(), *stored[:1]]), default=None)
+        return min(filter(None, [self._nearest(_NEXT, moment), *stored[:1]]), default=None)
+
+    def _nearest(self, query: str, moment: datetime) -> datetime | None:
+        with cursor(self._connection) as bare:
+            row = bare.execute(query, [self._host, moment]).fetchone()
+        return row[0] if row else None
 
     def _clock(self, since: datetime, until: datetime) -> list[datetime]:
         """The moments of the chunks that reach into the span."""

@@ -24,6 +24,8 @@ _TAILS = (
     "WHERE u.host = %s AND u.engine = w.engine AND u.bucket < %s AND u.tail IS NOT NULL "
     "ORDER BY u.bucket DESC LIMIT 1) AS last"
 )
+_KEPT = "SELECT bucket, engine, tail FROM usage WHERE bucket = ANY (%s::timestamptz[]) AND host = %s"
+_LATEST = "SELECT bucket FROM usage WHERE host = %s ORDER BY bucket DESC LIMIT 1"
 _NAMES = tuple(counter.value for counter in COUNTERS)
 _WRITE = (
     f"INSERT INTO usage (bucket, host, engine, pool, {', '.join(_NAMES)}, partial, tail) "
@@ -82,16 +84,18 @@ class Shares:
         return self._kept.get(bucket, {})
 
     def _read_kept(self, buckets: Collection[datetime]) -> dict[datetime, dict[EngineName, Tail | None]]:
-        columns = (usage.c.bucket, usage.c.engine, usage.c.tail)
-        query = select(*columns).where(usage.c.bucket.in_(buckets), usage.c.host == self._host)
         found: dict[datetime, dict[EngineName, Tail | None]] = {}
-        for row in self._connection.execute(query) if buckets else ():
-            found.setdefault(row.bucket, {})[EngineName(row.engine)] = tail_from(row.tail) if row.tail else None
+        if buckets:
+            moments = text_array([bucket.isoformat() for bucket in buckets])
+            with cursor(self._connection) as bare:
+                for bucket, name, tail in bare.execute(_KEPT, [moments, self._host]):
+                    found.setdefault(bucket, {})[EngineName(name)] = tail_from(tail) if tail else None
         return found
 
     def _read_latest(self) -> datetime | None:
-        query = select(usage.c.bucket).where(usage.c.host == self._host).order_by(usage.c.bucket.desc()).limit(1)
-        return self._connection.execute(query).scalar_one_or_none()
+        with cursor(self._connection) as bare:
+            row = bare.execute(_LATEST, [self._host]).fetchone()
+        return row[0] if row else None
 
     def write(self, bucket: datetime, shares: Mapping[EngineName, EngineBucket], owners: Mapping[str, str]) -> None:
         """Put the shares in place of the earlier ones; `owners` is the pool of each engine that is in one."""

@@ -13,17 +13,20 @@ from tidegate.model.activity import HostTokens
 from tidegate.model.reading import HostName
 from tidegate.model.usage import TokenUsage
 from tidegate.runtime.errors import Permanent
+from tidegate.store.binary import cursor
 from tidegate.store.buckets import COUNTERS, closing, fill, settled
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.layouts import Layouts
 from tidegate.store.locks import lock_hosts, lock_roll_up
 from tidegate.store.marks import mark, marked, marked_hosts, postpone, unmark
-from tidegate.store.schema import engine, horizon, usage
+from tidegate.store.schema import usage
 from tidegate.store.shares import Shares
 
 _log = structlog.get_logger()
 _TOKENS = ("prompt_tokens", "cached_prompt_tokens", "generation_tokens")
+_OWNERS = "SELECT name, pool FROM engine WHERE host = %s"
+_KEPT_FROM = "SELECT reports_from FROM horizon"
 _AT_ONCE = 48
 """Buckets of a host in one transaction."""
 _ROUNDS = 40
@@ -167,9 +170,11 @@ class _Work:
 
 def _owners(connection: Connection, host: HostName) -> Mapping[str, str]:
     """Which pool each engine belongs to, as the host said last."""
-    query = select(engine.c.name, engine.c.pool).where(engine.c.host == host)
-    return {str(name): str(pool) for name, pool in connection.execute(query)}
+    with cursor(connection) as bare:
+        return {str(name): str(pool) for name, pool in bare.execute(_OWNERS, [host])}
 
 
 def _kept_from(connection: Connection) -> datetime | None:
-    return connection.execute(select(horizon.c.reports_from)).scalar_one_or_none()
+    with cursor(connection) as bare:
+        row = bare.execute(_KEPT_FROM).fetchone()
+    return row[0] if row else None
