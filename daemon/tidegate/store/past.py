@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.series import SeriesKey
+from tidegate.model.unflatten import Reader
 from tidegate.model.usage import BUCKET
 from tidegate.store.binary import at as moment_at
 from tidegate.store.binary import cursor, microseconds
@@ -137,9 +138,9 @@ def _present(
     found: list[HostReading] = []
     for first, end in pairwise(borders):
         mine = np.flatnonzero(there[first])
-        named = [keys[place] for place in mine.tolist()]
+        reader = Reader([keys[place] for place in mine.tolist()])
         part = np.ascontiguousarray(values[first:end, mine])
-        found += readings_of(host, moments[first:end], named, part, thin=thin)
+        found += readings_of(host, moments[first:end], reader, part, thin=thin)
     return found
 
 

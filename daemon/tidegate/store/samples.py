@@ -44,7 +44,8 @@ class Choice:
     """Where a layout's vector has the series that usage is made of."""
 
     places: NDArray[np.intp]
-    keys: Sequence[SeriesKey]
+    reader: Reader
+    """Of what is there."""
     length: int
     """Of the vector."""
 
@@ -52,7 +53,7 @@ class Choice:
 def choice_of(keys: Keys) -> Choice:
     """What to look at in vectors of this layout."""
     places = [place for place, key in enumerate(keys) if key.scope == "engine" and key.name in NAMES and not key.le]
-    return Choice(np.array(places, np.intp), [keys[place] for place in places], len(keys))
+    return Choice(np.array(places, np.intp), Reader([keys[place] for place in places]), len(keys))
 
 
 def looks_of(host: HostName, rows: Sequence[Stored], choices: Mapping[str, Choice], *, thin: bool = True) -> Looks:
@@ -68,16 +69,15 @@ def looks_of(host: HostName, rows: Sequence[Stored], choices: Mapping[str, Choic
         if choice is None:
             continue
         alike, values = _picked(list(group), choice)
-        readings += readings_of(host, [at for at, _, _ in alike], choice.keys, values, thin=thin)
+        readings += readings_of(host, [at for at, _, _ in alike], choice.reader, values, thin=thin)
     return Looks([moment_at(at) for at, _, _ in rows], readings)
 
 
 def readings_of(
-    host: HostName, moments: Sequence[int], keys: Sequence[SeriesKey], values: NDArray[np.float64], *, thin: bool
+    host: HostName, moments: Sequence[int], reader: Reader, values: NDArray[np.float64], *, thin: bool
 ) -> list[HostReading]:
     """The readings of one layout, a row of `values` for each moment: those that count, or all of them."""
-    kept = _that_count(keys, values) if thin else np.ones(len(moments), bool)
-    reader = Reader(keys)
+    kept = _that_count(reader.keys, values) if thin else np.ones(len(moments), bool)
     return [
         reader.read(host, moment_at(moments[row]), decode(values[row].tobytes()))
         for row in np.flatnonzero(kept).tolist()
@@ -101,4 +101,4 @@ def _picked(rows: list[Stored], choice: Choice) -> tuple[list[Stored], NDArray[n
     except (ValueError, IndexError):
         rows = [row for row in rows if is_whole(row[2], choice.length)]
         values = [columns(packed, choice.places) for _, _, packed in rows]
-    return rows, np.array(values).reshape(len(rows), len(choice.keys))
+    return rows, np.array(values).reshape(len(rows), len(choice.places))
