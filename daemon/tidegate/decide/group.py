@@ -17,7 +17,7 @@ from tidegate.decide.demand import (
 )
 from tidegate.decide.flow import READ, Flow, flow_of
 from tidegate.decide.forecast import observed, scaled
-from tidegate.decide.guard import Bounds, Guarded, guard
+from tidegate.decide.guard import Bounds, Guarded, guard, patience
 from tidegate.decide.load import Measure, load_of
 from tidegate.decide.objective import Setting, demand_by_objective, from_nothing, pressure_of
 from tidegate.decide.remember import with_wish
@@ -141,7 +141,7 @@ def bounds_of(seen: Seen) -> Bounds:
     """The sums of the pools' bounds, and the manners of the group's policy."""
     service = seen.group.service
     minimum = sum(supply.pool.min for supply in seen.supplies)
-    maximum = sum(supply.pool.max for supply in seen.supplies)
+    maximum = sum(supply.most for supply in seen.supplies)
     cooldown = window = timedelta()
     match service.policy:
         case PolicyName.THRESHOLD:
@@ -149,7 +149,8 @@ def bounds_of(seen: Seen) -> Bounds:
         case PolicyName.TARGET:
             cooldown, window = service.target.cooldown, service.target.scale_in_window
         case PolicyName.SLO:
-            window = timedelta(seconds=min(_LONGEST_WINDOW_S, max(_SHORTEST_WINDOW_S, _WINDOW * seen.horizon)))
+            seconds = _WINDOW * seen.horizon * patience(seen.memory, seen.now)
+            window = timedelta(seconds=min(_LONGEST_WINDOW_S, max(_SHORTEST_WINDOW_S, seconds)))
         case _:
             pass
     waits = service.policy is PolicyName.THRESHOLD

@@ -37,6 +37,14 @@ class Bounds:
         return max(self.minimum, min(self.maximum, count))
 
 
+REGRETTED = timedelta(seconds=2400)
+"""A scale-in that had to be taken back is held against the next ones for so long:"""
+_PATIENCE, _MOST_PATIENCE = 1.5, 6.0
+"""each makes the window that a lower wish must last by so much longer, up to that."""
+_SOON = 4.0
+"""Growth within so many windows after a scale-in takes it back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A guard in force, and when it lets go; None when that is not a matter of time."""
@@ -76,6 +84,16 @@ def guard(demand: Demand, supply: int, bounds: Bounds, memory: ServiceMemory, gr
 def flapped(memory: ServiceMemory) -> bool:
     """Whether shrinking now would turn the direction of the last change."""
     return memory.last_out is not None and (memory.last_in is None or memory.last_in < memory.last_out)
+
+
+def regretted(memory: ServiceMemory, window: timedelta, now: datetime) -> bool:
+    """Whether growing now takes back what just went: the replica was not away for as long as its start will take."""
+    return memory.last_in is not None and not flapped(memory) and now - memory.last_in < _SOON * window
+
+
+def patience(memory: ServiceMemory, now: datetime) -> float:
+    """How many times as long a lower wish must last, for the scale-ins that were taken back lately."""
+    return min(_MOST_PATIENCE, _PATIENCE ** sum(now - at < REGRETTED for at in memory.regrets))
 
 
 def _flap(budget: FlapBudget, memory: ServiceMemory, now: datetime) -> tuple[Hold, ...]:

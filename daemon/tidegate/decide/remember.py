@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from tidegate.decide.guard import Bounds, flapped
+from tidegate.decide.guard import REGRETTED, Bounds, flapped, regretted
 from tidegate.model.memory import Memory, ServiceMemory
 
 _SILENCE = timedelta(seconds=300)
@@ -46,14 +46,20 @@ def with_change(memory: ServiceMemory, grew: int, shrank: int, bounds: Bounds, n
     """Note how many replicas were ordered and how many were sent away at this tick."""
     period, window = bounds.steps.period, bounds.flaps.window
     turned = bool(shrank) and flapped(memory)
+    taken_back = bool(grew) and regretted(memory, bounds.window, now)
     return replace(
         memory,
         last_out=now if grew else memory.last_out,
         last_in=now if shrank else memory.last_in,
         outs=(*_recent(memory.outs, period, now), *([(now, grew)] if grew else [])),
         ins=(*_recent(memory.ins, period, now), *([(now, shrank)] if shrank else [])),
-        flaps=(*(min(at, now) for at in memory.flaps if now - at < window), *([now] if turned else [])),
+        flaps=(*_within(memory.flaps, window, now), *([now] if turned else [])),
+        regrets=(*_within(memory.regrets, REGRETTED, now), *([now] if taken_back else [])),
     )
+
+
+def _within(moments: Sequence[datetime], window: timedelta, now: datetime) -> list[datetime]:
+    return [min(at, now) for at in moments if now - at < window]
 
 
 def _recent(changes: Sequence[tuple[datetime, int]], period: timedelta, now: datetime) -> list[tuple[datetime, int]]:

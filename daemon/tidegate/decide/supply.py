@@ -34,6 +34,12 @@ class Supply:
         return len(self.ready) + len(self.starting)
 
     @property
+    def most(self) -> int:
+        """What it cannot be more than: what others run here beyond its maximum is not ours to stop, and does serve."""
+        others = sum(not replica.managed for replica in (*self.ready, *self.starting))
+        return max(self.pool.max, others)
+
+    @property
     def in_sight(self) -> tuple[Replica, ...]:
         """Every replica, whatever it counts for."""
         return (*self.ready, *self.starting, *self.leaving, *self.lost)

@@ -89,6 +89,8 @@ class ServiceMemory:
     ins: tuple[tuple[datetime, int], ...] = ()
     flaps: tuple[datetime, ...] = ()
     """When the group shrank as the first change after growth, within the flap window."""
+    regrets: tuple[datetime, ...] = ()
+    """When the group grew soon after it had shrunk, within the last 40 minutes."""
     first: tuple[datetime, int] | None = None
     """When the group was first seen, and how large it was."""
     capacity: Capacity = Capacity()
