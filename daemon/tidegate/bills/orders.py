@@ -13,7 +13,7 @@ from tidegate.bills.wishes import Wishes
 from tidegate.model.bill import BillPart, ImportOrder
 from tidegate.runtime.errors import Permanent
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 _HINTS = 8
 
 
@@ -45,13 +45,13 @@ def hashes_of(bundle: Bundle, progress: Callable[[int], None] | None = None) -> 
 
 
 def _hash(path: Path, progress: Callable[[int], None] | None) -> str:
-    digest = hashlib.sha256()
+    digest, block = hashlib.sha256(), memoryview(bytearray(_BLOCK))
     try:
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
+        with path.open("rb", buffering=0) as file:
+            while size := file.readinto(block):
+                digest.update(block[:size])
                 if progress:
-                    progress(len(block))
+                    progress(size)
     except OSError as error:
         raise Permanent(f"{path}: {error.strerror}") from error
     return digest.hexdigest()

@@ -35,8 +35,9 @@ class CommandClient:
     ) -> httpx.Response:
         """One request; with a body it carries the operator's token. `seconds`: how long each step of it may take."""
         headers = {"Content-Type": kind} | (self._authorization() if body is not None else {})
+        secure = self.url.lower().startswith("https:")  # else no certificates are read, which takes 20 ms a call
         try:
-            with httpx.Client(timeout=seconds, trust_env=False) as client:
+            with httpx.Client(timeout=seconds, trust_env=False, verify=secure) as client:
                 answer = client.request(method, f"{self.url}{path}", content=body, headers=headers)
         except httpx.InvalidURL as error:
             raise Permanent(f"--controller {self.url}: {error}; write http://HOST:PORT") from error
