@@ -108,6 +108,30 @@ def test_a_connection_that_was_cut_is_replaced(database: Database, dsn: str) -> 
     assert database.ping()
 
 
+def test_a_transaction_in_one_message_is_whole_and_survives_a_cut_connection(database: Database, dsn: str) -> None:
+    backend = "SELECT pg_backend_pid()"
+    ((first,),) = database.at_once((backend,), {})
+    with closing(psycopg.connect(dsn, autocommit=True)) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", (first,))
+    ((second,),) = database.at_once((backend,), {})
+    assert second != first
+    with pytest.raises(Permanent, match="division by zero"):
+        database.at_once(("CREATE TABLE half (a int)", "SELECT 1 / 0"), {})
+    rows = database.at_once(
+        ("SELECT to_regclass('half'), %(word)s, current_setting('TimeZone')", "SET LOCAL jit = off"),
+        {"word": "it's \\ {}"},
+    )
+    assert rows == [(None, "it's \\ {}", "UTC")]
+
+
+def test_what_may_be_lost_for_a_moment_says_so_to_the_server_and_to_nobody_else(database: Database) -> None:
+    query = "SELECT setting, source = 'session' FROM pg_settings WHERE name = 'synchronous_commit'"
+    with database.begin(durable=False) as connection:
+        assert connection.exec_driver_sql(query).one() == ("off", True)
+    with database.begin() as connection:
+        assert connection.exec_driver_sql(query).one()[1] is False, "as the server has it"
+
+
 def test_nothing_is_prepared_in_the_session(database: Database) -> None:
     """A pooler before 1.21 hands prepared statements to nobody, or to the wrong client."""
     for _ in range(12):

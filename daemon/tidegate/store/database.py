@@ -73,14 +73,18 @@ class Database:
         )
 
     @contextmanager
-    def begin(self, statement: timedelta = STATEMENT, lock: timedelta = LOCK) -> Iterator[Connection]:
+    def begin(
+        self, statement: timedelta = STATEMENT, lock: timedelta = LOCK, *, durable: bool = True
+    ) -> Iterator[Connection]:
         """One transaction in UTC under time limits (zero: none), committed at the end, undone on any error.
 
-        A transaction without a limit for its statements has none for its pauses either. Raises Transient when the
-        database is away, busy or full; Permanent when waiting cannot help.
+        A transaction without a limit for its statements has none for its pauses either. Not `durable`: whole like any
+        other, but a crash of the server may take it back, for half a second; for what is worked out or said again.
+        Raises Transient when the database is away, busy or full; Permanent when waiting cannot help.
         """
         try:
-            with self._opened(_opening(statement, lock)) as connection:
+            opening = _opening(statement, lock) + ("" if durable else "; SET LOCAL synchronous_commit = off")
+            with self._opened(opening) as connection:
                 yield connection
                 connection.commit()
         except (DBAPIError, PoolTimeout, psycopg.Error) as error:

@@ -65,7 +65,7 @@ class StoredFigures:
         if not rows:
             return
         self._partitions.ensure(table.name, moments, min(moments))
-        with self._database.begin() as connection:
+        with self._database.begin(durable=False) as connection:
             self._fence.check(connection)
             binary.copy_in(connection, table.name, [column.name for column in table.columns], rows)
 

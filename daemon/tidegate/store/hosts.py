@@ -89,7 +89,7 @@ class StoredHosts:
             "moments": [one.last_seen for one in told],
             "states": text_array([one.state.model_dump_json() for one in told if one.state is not None]),
         }
-        with self._database.begin() as connection:
+        with self._database.begin(durable=False) as connection:
             taken = set(connection.execute(_SEEN, columns).scalars())
             engines = [row for one in told if one.name in taken for row in _engines(one)]
             if engines:

@@ -101,7 +101,7 @@ class StoredUsage:
 
     def _round(self, host: HostName, now: datetime, rest: timedelta) -> tuple[set[datetime], bool]:
         """One transaction's worth of a host's buckets: which were worked out, and whether more may wait."""
-        with self._database.begin() as connection:
+        with self._database.begin(durable=False) as connection:  # marks and what was made of them go together
             self._fence.check(connection)
             lock_roll_up(connection, host)
             buckets = marked(connection, host, now, _AT_ONCE)
