@@ -86,12 +86,15 @@ def increases(points: Points, starts: Sequence[float]) -> Mapping[float, float]:
 
 
 @pytest.mark.parametrize("seconds", [300, 420, 77, 15, 3600, 10_800])
-@pytest.mark.parametrize("until", [LENGTH, timedelta(hours=2, minutes=31, seconds=7)])
-def test_increases_are_those_of_the_samples(told: tuple[str, Points], seconds: int, until: timedelta) -> None:
+@pytest.mark.parametrize("minutes", [(-60, 180), (-60, 151.12), (31, 47), (77.5, 99.9), (140, 180)])
+def test_increases_are_those_of_the_samples(
+    told: tuple[str, Points], seconds: int, minutes: tuple[float, float]
+) -> None:
     """Over gaps, restarts, borders of steps and NaNs; the steps need not divide the time that is asked for."""
     url, points = told
-    since, width = BEGIN - timedelta(hours=1), timedelta(seconds=seconds)
-    answer = histories(url).query(Question(TOKENS, since, BEGIN + until, width, Aggregate.INCREASE))
+    since, until = (BEGIN + timedelta(minutes=each) for each in minutes)
+    width = timedelta(seconds=seconds)
+    answer = histories(url).query(Question(TOKENS, since, until, width, Aggregate.INCREASE))
     (line,) = answer.lines
     wanted = increases([point for point in points if point[0] < line.at[-1] + seconds], line.at)
     seen = {at: value for at, value in zip(line.at, line.values, strict=True) if value is not None}

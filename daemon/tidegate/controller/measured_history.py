@@ -32,6 +32,8 @@ _STEPS_AT_ONCE = 10_000
 """Prometheus answers 11,000 points of a series at most."""
 _FALLS_AT_ONCE = 50
 """So many steps with a restart are looked at sample by sample; in the others what stands at the end counts."""
+_FAR = timedelta(hours=1)
+"""So long before the first step a counter's last sample is looked for: the first increase begins there."""
 _PIECE = timedelta(hours=6)
 """Raw samples are asked for in pieces."""
 _OVER_TIME = {
@@ -156,6 +158,8 @@ class MeasuredHistory:
     def _increases(self, asked: _Asked, step: timedelta) -> dict[_Key, Steps]:
         named = ("last_over_time", "min_over_time", "count_over_time", "resets")
         last, low, count, falls = (self._over_time(asked, step, function) for function in named)
+        before = self._before(asked, step)
+        last, low = ({key: _begun(values, before.get(key)) for key, values in each.items()} for each in (last, low))
         nothing = [None] * len(asked.ends(step))
         counters = {
             key: CounterSteps(values, low.get(key, nothing), count.get(key, nothing), falls.get(key, nothing))
@@ -170,6 +174,13 @@ class MeasuredHistory:
             key: increases(counter, samples.get(key, {}), summed=_engine(dict(asked.series[key])) in several)
             for key, counter in counters.items()
         }
+
+    def _before(self, asked: _Asked, step: timedelta) -> Mapping[_Key, float | None]:
+        """What each counter had last before the first step."""
+        begin = asked.ends(step)[0]
+        expression = f"last_over_time({asked.selector}[{int(_FAR.total_seconds())}s] offset 1ms)"
+        found = self._samples.instant(expression, _moment(begin)).series
+        return {_key(series.labels): aligned(series.points, [begin])[0] for series in found}
 
     def _fallen_samples(
         self, asked: _Asked, step: timedelta, places: Sequence[int]
@@ -203,6 +214,11 @@ class MeasuredHistory:
 
 def _key(labels: Labels) -> _Key:
     return frozenset(item for item in labels.items() if item[0] != "__name__")
+
+
+def _begun(values: Steps, before: float | None) -> Steps:
+    """The values, that of the step before the first from further back where it has no sample."""
+    return values if values[0] is not None else [before, *values[1:]]
 
 
 def _engine(words: Mapping[Label, str]) -> str:
