@@ -45,6 +45,8 @@ BATCH = 120
 ASKED = 9
 CLOSE = 1e-6
 """Relative: rollups keep float32."""
+WITHIN = {Prometheus.name: 0.0, VictoriaMetrics.name: 1e-11}
+"""Of samples as they were written: VictoriaMetrics keeps twelve to thirteen decimal digits."""
 
 Answer = dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
@@ -210,11 +212,10 @@ def timed(asks: Mapping[str, Callable[[], bytes]]) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in took.items()}
 
 
-def difference(ours: Answer, theirs: Answer, query: Query) -> str:
+def difference(ours: Answer, theirs: Answer, query: Query, within: float) -> str:
     """Where the answers differ in their series, times or values, in words; empty when they do not.
 
-    Samples have to be the same but for the last of 13 digits (VictoriaMetrics keeps decimals of about that many), means
-    as close as float32 can be.
+    Samples have to be the same (`within`: but for so much of each), means as close as float32 can be.
     """
     if ours.keys() != theirs.keys():
         return f"series {sorted(ours.keys() ^ theirs.keys())[:3]}"
@@ -222,7 +223,7 @@ def difference(ours: Answer, theirs: Answer, query: Query) -> str:
         ends, their = theirs[name][0] + (0.001 - query.step if query.step else 0.0), theirs[name][1]
         if len(at) != len(ends) or not np.allclose(at, ends, rtol=0, atol=5e-4):
             return f"{name}: {len(at)} and {len(ends)} times"
-        off = np.abs(values - their) > (CLOSE if query.step else 1e-12) * np.abs(values)
+        off = np.abs(values - their) > (CLOSE if query.step else within) * np.abs(values)
         if off.any():
             place = int(np.flatnonzero(off)[0])
             return f"{name}: {off.sum()} values, such as {values[place]!r} and {their[place]!r} at {at[place]}"
@@ -237,7 +238,7 @@ def compare(tidegate: Tidegate, peers: Sequence[Peer], days: int, bounds: Bounds
         asks |= {peer.name: lambda p=peer, q=query: ask_peer(p, q, until) for peer in peers}  # type: ignore[misc]
         ours = tidegate.read(asks[tidegate.name]())
         for peer in peers:
-            found = difference(ours, matrix(asks[peer.name]()), query)
+            found = difference(ours, matrix(asks[peer.name]()), query, WITHIN[peer.name])
             bounds.hold(f"{query.name}: {peer.name} answers the same {found}".rstrip(), kept=not found)
         took = timed(asks)
         ratios = [f"{took[peer.name] / took[tidegate.name]:.1f}" for peer in peers]
