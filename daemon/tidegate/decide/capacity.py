@@ -25,8 +25,6 @@ _FADE_WORK_S = 240.0
 _ENOUGH = 24
 """Samples before the fit is taken as the unit at all."""
 _MOVED = 0.08
-_ALIKE = 8
-"""How much alike the TPOTs of one replica's requests are: 4 % below the objective the p95 of 5 % leaves 2 % above."""
 
 
 def learned(
@@ -129,7 +127,7 @@ def _late(sample: Sample, slo: SloPolicy) -> float:
 def _slow(sample: Sample, slo: SloPolicy) -> float:
     """About how many requests were answered too slowly: TPOT is a mean over many steps and so close to its p95."""
     tpot = tpot_of(sample)
-    return 0.05 ** ((slo.tpot_s / tpot) ** _ALIKE) if tpot else 0.0
+    return 0.05 ** ((slo.tpot_s / tpot) ** 4) if tpot else 0.0
 
 
 def _clamped(share: float) -> float:

@@ -26,7 +26,7 @@ _PRIOR_WAITS = 20.0
 _BY_ITSELF = 0.7
 """A long prompt that takes more than this part of the objective by itself will often miss it by itself."""
 MOST_CROWDED = 0.95
-_PRIOR_MISSES = ((0.70, 0.0), (0.85, 0.004), (0.95, 0.012), (1.0, 0.03), (1.2, 0.3), (2.3, 0.9))
+_PRIOR_MISSES = ((0.60, 0.0), (0.80, 0.006), (0.90, 0.02), (1.0, 0.05), (1.2, 0.3), (2.3, 0.9))
 _PRIOR_WEIGHT = 4.0
 NOTHING = (0.0, 0.0)
 
