@@ -61,11 +61,12 @@ class Head:
 
     def since(self, since: datetime, until: datetime) -> Mapping[HostName, Sequence[HostReading]]:
         """A copy of every host's readings with since < at <= until, oldest first; hosts without one are left out."""
-        with self._lock:
-            found = {
-                name: readings[bisect_right(readings, since, key=_at) : bisect_right(readings, until, key=_at)]
-                for name, readings in self._hosts.items()
-            }
+        with self._lock:  # as short as can be: every report that comes meanwhile waits
+            copies = {name: readings[:] for name, readings in self._hosts.items()}
+        found = {
+            name: readings[bisect_right(readings, since, key=_at) : bisect_right(readings, until, key=_at)]
+            for name, readings in copies.items()
+        }
         return {name: readings for name, readings in found.items() if readings}
 
     def __len__(self) -> int:

@@ -66,12 +66,14 @@ class Jobs:
         if self.poll is not None:
             # Half-way between two ticks: the next one finds samples that came in time, and waits for none.
             led("samples", settings.tick, self.read_samples, first_after=settings.tick / 2)
-        led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up)
-        led("costs", settings.roll_up, self.reconcile_costs, first_after=settings.roll_up)
-        led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval)
+        # Each at another place between two ticks: all of them at once would hold up reports, and each other.
+        part = settings.tick / 8
+        led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up + 2 * part)
+        led("costs", settings.roll_up, self.reconcile_costs, first_after=settings.roll_up + 6 * part)
+        led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval + 7 * part)
         led("notify", settings.notify_interval, self.notify)
-        led("figures", RECORD_EVERY, self.boards.record, first_after=settings.tick)
-        led("compact", COMPACT_EVERY, self.compact, first_after=settings.tick)
+        led("figures", RECORD_EVERY, self.boards.record, first_after=settings.tick + 5 * part)
+        led("compact", COMPACT_EVERY, self.compact, first_after=settings.tick + 3 * part)
         led("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
         loop.every("changes", settings.tick, self.read_changes)
 

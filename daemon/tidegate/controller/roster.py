@@ -136,8 +136,9 @@ class Roster:
 
     def remembered(self) -> Sequence[HostRecord]:
         """What `all` answered last, with what hosts said to us since."""
-        with self._lock:
-            return [_with(one, self._known.get(one.name)) for one in self._listing]
+        with self._lock:  # no longer than that: every report waits for it
+            known = dict(self._known)
+        return [_with(one, known.get(one.name)) for one in self._listing]
 
 
 def _older(known: HostRecord | None, listed: HostRecord) -> bool:

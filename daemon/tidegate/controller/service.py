@@ -27,7 +27,7 @@ from tidegate.runtime.serve import HttpServer, raise_file_limit
 
 _log = structlog.get_logger()
 
-_SWITCH_SECONDS = 0.000_25
+_SWITCH_SECONDS = 0.000_1
 """How long a thread may keep others from Python (usual: 5 ms): a large tick must not hold up reports, which wait for
 their turn again after each answer of the database."""
 _HUNG_SECONDS = 120.0
