@@ -1,11 +1,11 @@
 """Ingest and disk: our store, Prometheus and VictoriaMetrics on the same samples of one synthetic fleet, in one run.
 
 The first two hours come as a fleet reports them: one round of a thousand samples of each host at a time. Ours: from the
-body of the request (JSON, base64) to chunks and both rollups, this process and Postgres together, agents' threads and
-group commit included, HTTP left out. The peers: remote write of the same samples, their own process alone, HTTP
-included, the client left out. In these hours every series is new to all of them, and they are compared by them; the two
-hours that follow are as any later ones, and our own bound is held by them: the peers, whose figure changes little, get
-them in larger messages, and so do all some hours more, for what lies on disk. Exits 1 when a bound is broken.
+body of the request (JSON, base64) to chunks and both rollups, this process and Postgres together, a transaction for 64
+reports, HTTP left out. The peers: remote write of the same samples, their own process alone, HTTP included, the client
+left out. In these hours every series is new to all of them, and they are compared by them; the two hours that follow
+are as any later ones, and our own bound is held by them: the peers, whose figure changes little, get them in larger
+messages, and so do all some hours more, for what lies on disk. Exits 1 when a bound is broken.
 
 Debian's packages `prometheus` and `victoria-metrics` are needed (`--install` fetches them); where one is absent it is
 left out. Give it a machine of its own: what else runs makes every figure worse. Some four minutes on two cores.
