@@ -26,7 +26,7 @@ from parts.load_view import tick_view
 from parts.table import Bounds, show
 
 HERE = Path(__file__).resolve().parent
-HOSTS, SECONDS, WARM = 2_000, 60, 45
+HOSTS, SECONDS, WARM = 2_000, 60, 90
 INTERVAL = 15.0
 DISK_WRITES = 500
 MEDIAN_MS, TIMES_BARE, VIEW_MS = 20.0, 10.0, 100.0
