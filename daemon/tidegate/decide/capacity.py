@@ -12,7 +12,16 @@ from dataclasses import replace
 
 from tidegate.decide.flow import Sample
 from tidegate.decide.misses import MOST_CROWDED, NOTHING, STEP, STEPS, has_time_to_wait
-from tidegate.decide.yardstick import conversion, fitted, guessed, speeds_of, tpot_of, with_speeds, yardstick
+from tidegate.decide.yardstick import (
+    conversion,
+    fitted,
+    guessed,
+    speeds_of,
+    tpot_of,
+    with_paces,
+    with_speeds,
+    yardstick,
+)
 from tidegate.model.memory import Capacity
 from tidegate.model.policy import SloPolicy
 
@@ -38,9 +47,9 @@ def learned(
     speeds = speeds_of(teachers, slo, prefill=prefill)
     crowd = sum(sample.running for sample in samples) / max(1, len(samples))
     capacity = replace(capacity, crowd=max(crowd, capacity.crowd * math.exp(-seconds / _FADE_S)))
-    capacity = _in_unit(
-        replace(capacity, sums=with_speeds(capacity.sums, speeds, slo, math.exp(-seconds / _FADE_S))), slo
-    )
+    fade = math.exp(-seconds / _FADE_S)
+    sums, paces = with_speeds(capacity.sums, speeds, slo, fade), with_paces(capacity.paces, speeds, fade)
+    capacity = _in_unit(replace(capacity, sums=sums, paces=paces), slo)
     stick = yardstick(capacity)
     if stick is None:
         return capacity

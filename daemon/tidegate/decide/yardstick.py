@@ -8,8 +8,10 @@ light load alone. Replicas that only prefill have no TPOT: there the fit is of T
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tidegate.decide.flow import Sample
 from tidegate.model.memory import Capacity
@@ -25,6 +27,11 @@ _FASTER_IDLE = 1.3
 _FASTEST = 20.0
 _DIRECTION = 5.0
 _CROWD = 3.0
+_ENOUGH = 24
+_QUICK = 0.95
+_STEEPEST = 3.0
+_SLOWEST, _PACE, _PACES = 0.25, 1.15, 36
+"""Steps of speed: from a quarter of what is asked, each a seventh faster."""
 _TINY = 1e-12
 
 
@@ -46,7 +53,7 @@ def yardstick(capacity: Capacity) -> Yardstick | None:
 
 
 def fitted(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
-    """What the sums say; None where they say that more tokens make answers no slower."""
+    """What the sums say; None where more tokens make answers no slower and none were faster than others."""
     n, p, a, pp, pa, aa, y, py, ay = capacity.sums or (0.0,) * 9
     if n < 1:
         return None
@@ -63,8 +70,33 @@ def fitted(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
         determinant = max((n + _PRIOR) * ss - s * s, _TINY)
         idle, prompt = (top * ss - s * sy) / determinant, (s * top - (n + _PRIOR) * sy) / determinant
         answer = prompt * price
+    mean, seen = y / n, quick(capacity)
+    if prompt <= 0 and seen > mean and p + a > 0:
+        idle, prompt = seen, n * (seen - mean) / (p + price * a)
+        answer = prompt * price
+    part = _stretched(idle, mean, seen)
+    prompt, answer, idle = prompt * part, answer * part, mean + (idle - mean) * part
     unit = slo.tpot_s / (max(idle, 1.25) - 1.0)
     return Yardstick(prompt * unit, answer * unit) if prompt > 0 else None
+
+
+def quick(capacity: Capacity) -> float:
+    """The speed that only one sample in twenty exceeds; 0 before there are enough."""
+    passed = list(accumulate(capacity.paces))
+    if not passed or passed[-1] < _ENOUGH:
+        return 0.0
+    step = bisect_left(passed, _QUICK * passed[-1])
+    over = (passed[step] - _QUICK * passed[-1]) / capacity.paces[step]
+    return float(_SLOWEST * _PACE ** (step + 1.0 - over))
+
+
+def _stretched(idle: float, mean: float, seen: float) -> float:
+    """By how much the fit's slopes are too flat: an idle engine is at least as fast as engines were seen to be.
+
+    Prompts are counted when they end, all at once, while answers were slow before: such errors in what is regressed on
+    flatten the slopes (attenuation), and so would hide most of the load of long prompts.
+    """
+    return min(_STEEPEST, (seen - mean) / (idle - mean)) if seen > idle > mean else 1.0
 
 
 def guessed(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
@@ -101,6 +133,16 @@ def with_speeds(
         pp, pa, aa = pp + prompt * prompt, pa + prompt * answer, aa + answer * answer
         py, ay = py + prompt * speed, ay + answer * speed
     return (n, p, a, pp, pa, aa, y, py, ay)
+
+
+def with_paces(paces: tuple[float, ...], speeds: Sequence[tuple[Sample, float]], fade: float) -> tuple[float, ...]:
+    """How fast answers were, faded, with these samples in; prompts alone have no pace."""
+    found = [fade * seen for seen in paces or (0.0,) * _PACES]
+    for sample, speed in speeds:
+        if sample.answer > 0 and sample.running >= 1:
+            step = int(math.log(max(speed, _SLOWEST) / _SLOWEST, _PACE))
+            found[min(_PACES - 1, step)] += 1.0
+    return tuple(found)
 
 
 def tpot_of(sample: Sample) -> float | None:

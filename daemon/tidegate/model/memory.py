@@ -22,6 +22,8 @@ class Capacity:
 
     sums: tuple[float, ...] = ()
     """Of the regression of the speed of answers on prompt and generated tokens per second."""
+    paces: tuple[float, ...] = ()
+    """How many samples answered how fast, by steps of speed."""
     unit: tuple[float, ...] = ()
     """Load per prompt token and per generated token and second, as last taken from the fit."""
     bins: tuple[tuple[float, float], ...] = ()
