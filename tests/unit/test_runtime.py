@@ -226,6 +226,27 @@ def test_every_problem_of_a_file_stands_on_a_line_of_its_own(
     assert out.getvalue() == said if said else out.getvalue().endswith("\n    t.toml:1: a\n    t.toml:2: b\n")
 
 
+@pytest.mark.parametrize("back", [0, 5])
+def test_jobs_stand_back_and_nobody_else_does(back: int) -> None:
+    loop, seen, done, mine = (
+        Loop(SystemClock(), back=back),
+        list[int](),
+        threading.Event(),
+        os.getpriority(os.PRIO_PROCESS, 0),
+    )
+
+    def job() -> None:
+        seen.append(os.getpriority(os.PRIO_PROCESS, 0))
+        done.set()
+
+    loop.every("job", timedelta(seconds=60), job)
+    loop.start()
+    assert done.wait(10)
+    assert loop.stop(10)
+    assert seen == [min(19, mine + back)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == mine
+
+
 def test_under_the_journal_a_traceback_is_readable_and_its_lines_carry_the_priority(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

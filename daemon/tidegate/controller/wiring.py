@@ -56,6 +56,8 @@ from tidegate.store.leadership import StoredLeadership
 from tidegate.store.opening import kept_open
 from tidegate.store.store import Store
 
+_STANDS_BACK = 10
+"""How much nicer ticks and jobs are than the threads that take reports and answer."""
 _VIEWS_KEPT = 2
 """How many view windows of readings stay in memory: one, and what comes in while a tick looks at it."""
 
@@ -102,7 +104,7 @@ def _parts(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     state = State(Overview(__version__, clock.now()), current, Counts())
     state.leadership = leader.view
     state.alerts = store.alerts.states()  # what fires goes on firing on the page until the alerts are judged again
-    loop, bell = Loop(clock), Bell()
+    loop, bell = Loop(clock, back=_STANDS_BACK), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
     wishes = Wishes(store.replicas, bell.ring, lambda: leader.view().epoch)
     source = metric_source(current, store, state, head)
