@@ -80,8 +80,8 @@ def kill_and_return(stage: Stage) -> None:
     assert stage.gateway.counts().finished > before.finished, "traffic ran on while the controller was away"
     stage.start_controller()
     eventually(lambda: caught_up(stage, returned_at), 30)
-    held = {host: collected(stage, host) for host in HOSTS}
-    eventually(lambda: caught_up(stage, stage.clock.now() - PACE.agent_interval), 30)
+    held, counted_at = {host: collected(stage, host) for host in HOSTS}, stage.clock.now()
+    eventually(lambda: caught_up(stage, counted_at), 30)
     check(stage, held, killed_at, returned_at)
 
 
