@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -9,7 +10,7 @@ from random import Random
 import pytest
 from fakes.tide import Tide, by_objective
 from fakes.world import BASE, BURST, CHAT, LONG_AGO, NOON, decision, fleet, kinds, policy, pool, replica
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.decide.capacity import learned
@@ -80,6 +81,18 @@ def test_prompts_that_are_counted_when_they_end_hide_no_load(late: float) -> Non
     assert flat is None or sum(map(flat.load, loads)) / len(loads) < 0.75 * truth
     assert found is not None
     assert sum(map(found.load, loads)) / len(loads) == pytest.approx(truth, rel=0.15)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e-3), st.floats(0, 1e-3), st.floats(0.001, 10)), min_size=24, max_size=60))
+@example([(0.0, 5e-324, 0.02)] * 24 + [(0.0, 5e-324, 0.2)] * 24)
+def test_hardly_any_tokens_give_no_absurd_unit(found: list[tuple[float, float, float]]) -> None:
+    """Nor one that is no number: what a token costs cannot be told from next to none."""
+    capacity = Capacity()
+    for prompt, answer, tpot in found:
+        one = Sample(prompt, answer, 1.0, 0.0, 0.0, 0.1, 0.3, tpot, warm=True)
+        capacity = learned(capacity, [one], SLO, 15.0)
+    assert all(map(math.isfinite, capacity.unit))
+    assert all(math.isfinite(value) for pair in capacity.bins for value in pair)
 
 
 @given(st.lists(st.floats(0.01, 1000), min_size=24, max_size=80))

@@ -33,6 +33,8 @@ _STEEPEST = 3.0
 _SLOWEST, _PACE, _PACES = 0.25, 1.15, 36
 """Steps of speed: from a quarter of what is asked, each a seventh faster."""
 _TINY = 1e-12
+_HARDLY_ANY = 0.01
+"""Tokens per objective of TPOT and replica: less says nothing of what a token costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def fitted(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
         idle, prompt = (top * ss - s * sy) / determinant, (s * top - (n + _PRIOR) * sy) / determinant
         answer = prompt * price
     mean, seen = y / n, quick(capacity)
-    if prompt <= 0 and seen > mean and p + a > 0:
+    if prompt <= 0 and seen > mean and p + price * a > _HARDLY_ANY * n:
         idle, prompt = seen, n * (seen - mean) / (p + price * a)
         answer = prompt * price
     part = _stretched(idle, mean, seen)
@@ -103,7 +105,7 @@ def guessed(capacity: Capacity, slo: SloPolicy) -> Yardstick | None:
     """The unit before a fit stands: how fast answers are, against what an idle engine would make of them."""
     n, p, a, _, _, _, y, *_ = capacity.sums or (0.0,) * 9
     tokens = p + _TOKEN_PRICE * a
-    if n < 1 or tokens <= 0:
+    if n < 1 or tokens <= _TINY:
         return None
     idle = max(_IDLE_SPEED, _FASTER_IDLE * y / n)
     prompt = slo.tpot_s * (n * idle - y) / tokens / (idle - 1.0)
