@@ -14,7 +14,7 @@ from tidegate.bills.columns import Columns
 from tidegate.bills.format import Cells, Hint, Manner, RowError
 from tidegate.bills.moments import CHINA, DAY, month_around, month_of
 from tidegate.bills.words import class_of
-from tidegate.model.charge import Charge, ChargeCategory, ServiceClass
+from tidegate.model.charge import NO_CURRENCY, Charge, ChargeCategory, ServiceClass
 
 Names = tuple[str, ...]
 _SECONDS = {
@@ -120,7 +120,7 @@ class InstanceBillReader(Cells):
             billing_end=billing_end,
             start=start,
             end=end,
-            currency=self.assumed_currency() if currency == "XXX" else currency,
+            currency=self.assumed_currency() if currency == NO_CURRENCY else currency,
             billed=amount,
             effective=amount,
             category=category,
@@ -223,7 +223,7 @@ class InstanceBillReader(Cells):
             start = month_of(self.text(cells, self._cycle)[:7], CHINA)[0]
         except ValueError:
             start = None
-        return Hint(told.amount, "CNY" if told.currency == "XXX" else told.currency, told.account, start)
+        return Hint(told.amount, "CNY" if told.currency == NO_CURRENCY else told.currency, told.account, start)
 
 
 def _months_later(start: datetime, months: int) -> datetime:

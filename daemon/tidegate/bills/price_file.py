@@ -13,6 +13,7 @@ from tidegate.bills.moments import MomentError
 from tidegate.bills.parts import Part, gather, opened
 from tidegate.bills.records import records_of
 from tidegate.bills.words import provider_of
+from tidegate.model.charge import NO_CURRENCY
 from tidegate.model.price import Price
 from tidegate.runtime.errors import Permanent
 
@@ -32,7 +33,7 @@ class _PriceReader(Cells):
         amount, gpus = self.amount(cells, self._price), self.number(cells, self._gpus)
         if not sku:
             raise RowError("sku is empty")
-        if currency == "XXX":
+        if currency == NO_CURRENCY:
             raise RowError("currency is empty")
         if amount < 0:
             raise RowError("the price is negative")

@@ -15,7 +15,7 @@ from tidegate.bills.cells import EXACT
 from tidegate.bills.columns import Columns
 from tidegate.bills.format import Cells, Format, Hint, Manner, RowError
 from tidegate.bills.moments import DAY, month_around
-from tidegate.model.charge import Charge, ServiceClass
+from tidegate.model.charge import NO_CURRENCY, Charge, ServiceClass
 
 _TOTAL = ("totalamount", "amount", "total", "totalcost", "cost")
 _DISKS = (
@@ -105,7 +105,7 @@ class RunPodReader(Cells):
     def _usd(self, cells: list[str]) -> str:
         """RunPod bills dollars; its answers do not say so."""
         found = self.currency(cells, self._currency)
-        return "USD" if found == "XXX" else found
+        return "USD" if found == NO_CURRENCY else found
 
     def _end_of(self, cells: list[str], start: datetime) -> datetime:
         end = self.time(cells, self._end)
@@ -122,7 +122,7 @@ class RunPodReader(Cells):
         """The total."""
         told = self.told(cells, (self._total,), self._currency, self._account, self._start)
         start = month_around(told.start)[0] if told.start else None
-        return Hint(told.amount, "USD" if told.currency == "XXX" else told.currency, told.account, start)
+        return Hint(told.amount, "USD" if told.currency == NO_CURRENCY else told.currency, told.account, start)
 
 
 def sum_of(amounts: Sequence[Decimal | None]) -> Decimal | None:
