@@ -26,6 +26,7 @@ class Counting:
     def __init__(self) -> None:
         self.groups: list[list[float]] = []
         self.fates: list[str] = []
+        self.looks, self.blind = 0, False
         self.open, self.began = Event(), Event()
         self.open.set()
 
@@ -43,6 +44,11 @@ class Counting:
         if number == 15:
             raise KeyError("a mistake of ours")
         return Answer(now=number)
+
+    def look(self) -> None:
+        self.looks += 1
+        if self.blind:
+            raise KeyError("a mistake of ours")
 
     def refused(self, fate: str) -> None:
         self.fates.append(fate)
@@ -121,3 +127,19 @@ def test_whoever_goes_away_harms_nobody() -> None:
         return await say(desk, 2.0)
 
     assert asyncio.run(impatient()) == [2.0]
+
+
+def test_what_was_taken_is_looked_at_after_the_answers() -> None:
+    api = Counting()
+    desk = desk_of(api)
+    assert asyncio.run(say(desk, 1.0)) == [1.0]
+    assert asyncio.run(say(desk, 2.0)) == [2.0]
+    assert api.looks >= 1, "the second was taken after the first was looked at"
+
+
+def test_a_look_that_fails_takes_back_no_answer() -> None:
+    api = Counting()
+    api.blind = True
+    desk = desk_of(api)
+    assert asyncio.run(say(desk, 1.0)) == [1.0]
+    assert asyncio.run(say(desk, 2.0)) == [2.0], "and the next one has its turn"

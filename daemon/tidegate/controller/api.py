@@ -62,6 +62,10 @@ class Api:
         """Store batches of many hosts together: an answer for each, or what it failed by."""
         return self.intake.take_all(arrivals, self.clock)
 
+    def look(self) -> None:
+        """Look at what was taken, for the next tick."""
+        self.intake.look()
+
     def known_desired(self, host: HostName) -> Desired | None:
         """The same as `desired`, where it is certain without asking: never blocks."""
         return self.intake.wishes.known(host)

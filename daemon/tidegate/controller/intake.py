@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -25,6 +26,8 @@ _TRANSIT_REAL_SECONDS = 2.0
 """What a message may take on its way; under a played clock this is more than the tolerance."""
 
 
+_Taken = Sequence[tuple[Arrival, Sequence[Report]]]
+"""Batches, with their reports as they were stamped."""
 Prepare = Callable[[HostName, datetime], None]
 
 
@@ -42,18 +45,23 @@ class Intake:
         self._prepare = prepare
         self._reports, self._hosts, self.wishes = reports, hosts, wishes
         self._head, self._state = head, state
+        self._taken: deque[tuple[_Taken, datetime]] = deque()
         self.heard: dict[HostName, datetime] = {}
         """When each host last spoke to this controller."""
 
     def take(self, host: HostName, batch: Batch, clock: Clock) -> Answer:
         """Store one batch and answer it; raises ValueError (nothing stored) when a vector does not fit its layout."""
         (answer,) = self.take_all([Arrival(host, batch, clock.now())], clock)
+        self.look()
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def take_all(self, arrivals: Sequence[Arrival], clock: Clock) -> list[Answer | Exception]:
-        """The same for batches of many hosts, stored together: an answer for each, or what it failed by."""
+        """The same for batches of many hosts, stored together: an answer for each, or what it failed by.
+
+        What hosts said is remembered by the next `look`.
+        """
         now, tolerance = clock.now(), _tolerance(clock)
         offsets = [clock_offset(one.batch.sent_at, one.at, tolerance) for one in arrivals]
         reports = [
@@ -72,7 +80,7 @@ class Intake:
         for one, offset, found in zip(arrivals, offsets, accepted, strict=True):
             if isinstance(found, Accepted):
                 self._note_offset(one.host, offset)
-        self._look(looked, now)
+        self._taken.append((looked, now))
         return [self._answer(one, found, now) for one, found in zip(arrivals, accepted, strict=True)]
 
     def _answer(
@@ -95,8 +103,12 @@ class Intake:
             desired=desired,
         )
 
-    def _look(self, arrivals: Sequence[tuple[Arrival, Sequence[Report]]], now: datetime) -> None:
-        """Remember what the hosts are now, for the next tick."""
+    def look(self) -> None:
+        """Remember what hosts said, for the next tick."""
+        while self._taken:
+            self._look(*self._taken.popleft())
+
+    def _look(self, arrivals: _Taken, now: datetime) -> None:
         self._feed([(one.host, report) for one, reports in arrivals for report in reports], now)
         for one, reports in arrivals:
             self._prepare(one.host, now)

@@ -42,6 +42,10 @@ class ControllerApi(Protocol):
         """
         ...
 
+    def look(self) -> None:
+        """Look at what was taken, for the next tick: whoever brought it has his answer and does not wait for that."""
+        ...
+
     def known_desired(self, host: HostName) -> Desired | None:
         """The same as `desired`, where it is certain at once; never blocks."""
         ...

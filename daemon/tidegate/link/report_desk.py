@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 
+import structlog
 from pydantic import BaseModel, ValidationError
 
 from tidegate.link.controller_api import ControllerApi
 from tidegate.link.problems import Refused, malformed
 from tidegate.model.reading import HostName
+from tidegate.runtime.collector import settle_young
 from tidegate.wire import ACCEPTED_VERSIONS, Answer, Arrival, Batch
+
+_log = structlog.get_logger()
 
 _MOST = 64
 """Reports that are taken together: as many as the store puts into one transaction."""
@@ -66,6 +70,8 @@ class ReportDesk:
         self._turns: Sequence[_Turn] = ()
         """Those that are being worked on."""
         self._busy = False
+        self._failed = ""
+        """What went wrong with the last group, once its members had their answers."""
         self._thread = ThreadPoolExecutor(1, "reports")
 
     async def take(self, host: HostName, body: bytes, arrived: datetime) -> bytes:
@@ -94,6 +100,9 @@ class ReportDesk:
         answers = self._api.take(arrivals) if arrivals else ()
         for turn, answer in zip(turns, answers, strict=True):
             turn.tell(self._said(answer))
+        self._turns = ()
+        self._api.look()
+        settle_young()
 
     def _after(self, work: Future[None]) -> None:
         """Go on with those that came meanwhile; whoever has no answer since something went wrong is told so."""
@@ -101,6 +110,9 @@ class ReportDesk:
         if isinstance(error, Exception):
             for turn in self._turns:
                 turn.tell(error)
+            if not self._turns and self._failed != repr(error):  # they have their answers: only the log is left to tell
+                _log.error("what was reported could not be looked at", exc_info=error)
+        self._failed = repr(error) if error else ""
         with self._lock:
             self._turns, self._busy = (), bool(self._waiting)
             more = self._busy

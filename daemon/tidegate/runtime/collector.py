@@ -23,6 +23,19 @@ def spare_the_old() -> None:
     gc.set_threshold(_YOUNG, _MIDDLE, _NEVER)
 
 
+def settle_young() -> None:
+    """Look through the young once more, and never again at those that live on; for after each piece of steady work.
+
+    Left to itself the collector counts what is made less what goes. Where each report takes the place of an earlier
+    one that hardly grows: it came twice a second, with 15,000 objects to look through, and again with all of a second
+    or two, and everybody waited 12 ms, then 50. What is young after a report is looked through in a tenth of one.
+    """
+    if gc.get_threshold()[2] == _NEVER:  # in a process that has asked for it
+        gc.collect(0)
+        gc.freeze()
+
+
 def collect_everything() -> None:
     """Look through all objects once."""
+    gc.unfreeze()
     gc.collect()
