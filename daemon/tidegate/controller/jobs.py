@@ -71,11 +71,11 @@ class Jobs:
         led("roll_up", settings.roll_up, self.roll_up, first_after=settings.roll_up + 2 * part)
         led("costs", settings.roll_up, self.reconcile_costs, first_after=settings.roll_up + 6 * part)
         led("alerts", settings.alert_interval, self.evaluate_alerts, first_after=settings.alert_interval + 7 * part)
-        led("notify", settings.notify_interval, self.notify)
+        led("notify", settings.notify_interval, self.notify, first_after=part)
         led("figures", RECORD_EVERY, self.boards.record, first_after=settings.tick + 5 * part)
         led("compact", COMPACT_EVERY, self.compact, first_after=settings.tick + 3 * part)
         led("prune", PRUNE_EVERY, self.drop_old, first_after=settings.tick)
-        loop.every("changes", settings.tick, self.read_changes)
+        loop.every("changes", settings.tick, self.read_changes, first_after=4 * part)
 
     def read_samples(self) -> None:
         """Ask for the recent past, so that the next tick finds it."""

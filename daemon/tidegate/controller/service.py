@@ -32,9 +32,12 @@ _SWITCH_SECONDS = 0.000_1
 their turn again after each answer of the database."""
 _HUNG_SECONDS = 120.0
 """Real seconds that a tick may take before the watchdog takes it for one that never ends."""
-FLUSH_HOSTS_EVERY = timedelta(seconds=1)
-"""Real time: how much of what hosts said last a crash may take, until their next report."""
+FLUSH_HOSTS_EVERY = timedelta(seconds=0.25)
+"""Real time: how much of what hosts said last a crash may take, until their next report. Few at a time: thousands of
+hosts a minute held up reports when they were written by the second."""
 NOTE_JOBS_EVERY = timedelta(seconds=30)
+_APART = timedelta(seconds=0.125)
+"""Jobs of whole seconds begin so far apart, that they do not all come at once with every one."""
 WISHES_EVERY = timedelta(seconds=1)
 """Real time: how much later an agent that waits at another controller than the leader hears a command."""
 
@@ -109,10 +112,10 @@ def _in_real_time(controller: Controller) -> Loop:
     leader, steady = controller.leader, Loop(SystemClock())
     steady.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
     steady.every("hosts", FLUSH_HOSTS_EVERY, controller.roster.flush)
-    steady.every("wishes", WISHES_EVERY, controller.wishes.refresh)
-    steady.every("tokens", RENEW_EVERY, controller.roster.renew, first_after=RENEW_EVERY)
+    steady.every("wishes", WISHES_EVERY, controller.wishes.refresh, first_after=_APART)
+    steady.every("tokens", RENEW_EVERY, controller.roster.renew, first_after=RENEW_EVERY + 3 * _APART)
     steady.every("garbage", EVERYTHING_EVERY, collect_everything, first_after=EVERYTHING_EVERY)
-    steady.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), only_if=leader.leads)
+    steady.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), 5 * _APART, leader.leads)
     return steady
 
 

@@ -49,9 +49,11 @@ from tidegate.runtime.clock import Clock
 from tidegate.runtime.files import claim
 from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import JobHealth, Loop
+from tidegate.runtime.pace import Pace
 from tidegate.runtime.retry import Stopped, patiently
 from tidegate.runtime.serve import HttpServer
 from tidegate.store.fence import Fence
+from tidegate.store.housekeeping import Housekeeping
 from tidegate.store.leadership import StoredLeadership
 from tidegate.store.opening import kept_open
 from tidegate.store.store import Store
@@ -68,8 +70,11 @@ def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycl
     dsn = None if place.database == EMBEDDED else place.database
     try:
         with kept_open(dsn, place.state_dir, lifecycle) as database, claim(place.state_dir, "state_dir"):
-            store, current = Store(database, Fence()), RunningConfig(settings, read, clock.now())
-            with closing(StoredLeadership(database)) as leaderships:
+            store, current = Store(database, Fence(), Pace()), RunningConfig(settings, read, clock.now())
+            with (
+                closing(StoredLeadership(database)) as leaderships,
+                closing(Housekeeping(store, database.dsn)) as house,
+            ):
                 leader = Leader(
                     leaderships,
                     candidate(place.state_dir, place.listen.host, place.listen.port),
@@ -77,7 +82,7 @@ def run(settings: Settings, read: Callable[[], Settings], clock: Clock, lifecycl
                     clock,
                     place.lease,
                 )
-                serve(patiently(lambda: _build(current, store, leader, clock), lifecycle), lifecycle)
+                serve(patiently(lambda: _build(current, store, house, leader, clock), lifecycle), lifecycle)
     except Stopped:
         return
 
@@ -88,6 +93,7 @@ class _Parts:
 
     current: RunningConfig
     store: Store
+    house: Housekeeping
     leader: Leader
     clock: Clock
     head: Head
@@ -99,7 +105,7 @@ class _Parts:
     bell: Bell
 
 
-def _parts(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -> _Parts:
+def _parts(current: RunningConfig, store: Store, house: Housekeeping, leader: Leader, clock: Clock) -> _Parts:
     head = Head(_VIEWS_KEPT * current.settings.controller.view_window)
     state = State(Overview(__version__, clock.now()), current, Counts())
     state.leadership = leader.view
@@ -107,8 +113,8 @@ def _parts(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -
     loop, bell = Loop(clock, back=_STANDS_BACK), Bell()
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
     wishes = Wishes(store.replicas, bell.ring, lambda: leader.view().epoch)
-    source = metric_source(current, store, state, head)
-    return _Parts(current, store, leader, clock, head, state, source, Roster(store.hosts), wishes, loop, bell)
+    source = metric_source(current, store, house.usage, state, head)
+    return _Parts(current, store, house, leader, clock, head, state, source, Roster(store.hosts), wishes, loop, bell)
 
 
 def _observing(parts: _Parts) -> tuple[Intake, Observer]:
@@ -151,12 +157,12 @@ def _api(parts: _Parts, intake: Intake, costs: Costs, ready: Callable[[], tuple[
     )
 
 
-def _build(current: RunningConfig, store: Store, leader: Leader, clock: Clock) -> Controller:
+def _build(current: RunningConfig, store: Store, house: Housekeeping, leader: Leader, clock: Clock) -> Controller:
     """Everything over the store, not yet running; raises Transient while the database is away."""
     settings = current.settings
     ensure_operator_token(settings.controller.state_dir, store.users, clock.now())
     leader.stand()
-    parts = _parts(current, store, leader, clock)
+    parts = _parts(current, store, house, leader, clock)
     state, loop = parts.state, parts.loop
     intake, observer = _observing(parts)
     actor = Actor(store.replicas, parts.wishes.changed)
@@ -212,9 +218,9 @@ def _jobs(parts: _Parts, costs: Costs, prices: LearnedPrices) -> Jobs:
         store.alerts,
         store.decisions,
         delivery,
-        store.compaction,
-        store.retention,
-        Boards(store.figures, state),
+        parts.house.compaction,
+        parts.house.retention,
+        Boards(parts.house.figures, state),
         source.poll,
     )
 

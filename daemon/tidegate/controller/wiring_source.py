@@ -37,10 +37,10 @@ class MetricSource:
     """What has to be done again and again for `recent` to be recent."""
 
 
-def metric_source(current: RunningConfig, store: Store, state: State, head: Head) -> MetricSource:
-    """The source that the configuration names; `head` is the recent past of the agents' reports."""
+def metric_source(current: RunningConfig, store: Store, usage: Usage, state: State, head: Head) -> MetricSource:
+    """The source that the configuration names; `head` is the recent past of the agents' reports, `usage` theirs."""
     if current.settings.controller.source is Source.AGENTS:
-        return MetricSource(store.reports, store.usage, store.histories, head)
+        return MetricSource(store.reports, usage, store.histories, head)
     from tidegate.observe.prometheus import Prometheus  # its library takes memory that only this source needs
 
     def place() -> PrometheusPlace:

@@ -101,7 +101,7 @@ async def _newer(api: ControllerApi, bell: Bell, host: HostName, after: tuple[in
 
 
 def end_of_wait(host: HostName, now: float, wait: float) -> float:
-    """When a poll that begins now ends at the latest: after a quarter of `wait` to all of it, each host at its own place.
+    """When a poll that begins now ends at the latest: after a quarter of `wait` to all of it, at the host's own place.
 
     All hosts come at once after a restart. With the same wait for all they would do so for ever after; this way they
     have found their places at the second poll, and wait the whole time from the third.

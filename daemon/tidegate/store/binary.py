@@ -6,7 +6,7 @@ Formats: PostgreSQL manual, COPY (binary format), and the send and receive funct
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,8 @@ _END = b"\xff\xff"
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_PIECE = 64
+"""Rows of a COPY that go together."""
 NULL = b"\xff\xff\xff\xff"
 
 _INT16, _INT32, _INT64 = struct.Struct(">ih"), struct.Struct(">ii"), struct.Struct(">iq")
@@ -103,15 +105,28 @@ def elements(sent: bytes, kind: str) -> NDArray[Any]:
     return np.frombuffer(sent, _ELEMENTS[kind][1], offset=20)["value"]
 
 
-def copy_in(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[bytes]) -> None:
-    """Write rows, each the fields of `columns` joined, within the connection's transaction."""
+def copy_in(
+    connection: Connection,
+    table: str,
+    columns: Sequence[str],
+    rows: Sequence[bytes],
+    between: Callable[[], object] = lambda: None,
+) -> None:
+    """Write rows, each the fields of `columns` joined, within the connection's transaction.
+
+    `between` is called between two pieces of many rows.
+    """
     if not rows:
         return
     count = len(columns).to_bytes(2, "big")
     names = ", ".join(f'"{name}"' for name in columns)
-    data = _OPENING + count + count.join(rows) + _END
     with cursor(connection) as bare, bare.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.write(data)
+        copy.write(_OPENING)
+        for first in range(0, len(rows), _PIECE):
+            if first:
+                between()
+            copy.write(count + count.join(rows[first : first + _PIECE]))
+        copy.write(_END)
 
 
 def cursor(connection: Connection) -> psycopg.Cursor[tuple[Any, ...]]:

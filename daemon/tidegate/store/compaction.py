@@ -19,6 +19,7 @@ from sqlalchemy import Connection, text
 from tidegate.model.reading import HostName
 from tidegate.model.records import Compacted
 from tidegate.runtime.errors import Permanent
+from tidegate.runtime.pace import Pace
 from tidegate.store.binary import microseconds
 from tidegate.store.chunks import Span, remove, stands, write
 from tidegate.store.database import Database
@@ -59,9 +60,9 @@ _log = structlog.get_logger()
 class StoredCompaction:
     """Implements the port `Compaction`; several controllers may share the work."""
 
-    def __init__(self, database: Database, book: SeriesBook, fence: Fence) -> None:
-        self._database, self._book, self._fence = database, book, fence
-        self._registering = Registering(database, book, fence)
+    def __init__(self, database: Database, book: SeriesBook, fence: Fence, pace: Pace) -> None:
+        self._database, self._book, self._fence, self._pace = database, book, fence, pace
+        self._registering = Registering(database, book, fence, pace)
 
     def compact(self, now: datetime, minute_series: frozenset[str] = frozenset()) -> Compacted:
         """Compact the oldest windows that are due, then merge some that have cooled; bounded per call.
@@ -77,10 +78,10 @@ class StoredCompaction:
         ensure(self._database, {part_of(parent, start) for _, start in merges for parent in _COLD})
         total = Compacted()
         for window in windows:
-            with self._sparing_others(window.host, window.start, WINDOW, now):
+            with self._pace.piece(), self._sparing_others(window.host, window.start, WINDOW, now):
                 total += self._window(window, minute_series)
         for host, start in merges:
-            with self._sparing_others(host, start, COLD, now):
+            with self._pace.piece(), self._sparing_others(host, start, COLD, now):
                 total += self._merge(host, start)
         return total
 

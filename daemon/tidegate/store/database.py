@@ -61,15 +61,19 @@ class Place:
 class Database:
     """Short transactions on one Postgres; safe for many threads. `open_database` makes it."""
 
-    def __init__(self, engine: Engine, place: Place, connect: Connect) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine, place: Place, connect: Connect, dsn: str) -> None:
+        """`dsn` has the password: for another process of ours alone."""
+        self.engine, self.dsn = engine, dsn
         self.place = place
         self._connect = connect
 
     def apart(self) -> Database:
         """The same database over a connection of its own, for what must not queue behind everything else."""
         return Database(
-            _engine(self._connect, {"pool_size": 1, "max_overflow": 1, "pool_timeout": 2}), self.place, self._connect
+            _engine(self._connect, {"pool_size": 1, "max_overflow": 1, "pool_timeout": 2}),
+            self.place,
+            self._connect,
+            self.dsn,
         )
 
     @contextmanager
@@ -177,7 +181,7 @@ def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:
     limits: dict[str, Any] = (
         {"pool_size": 5, "max_overflow": 15, "pool_timeout": POOL_SECONDS} if pool is QueuePool else {"poolclass": pool}
     )
-    return Database(_engine(connect, limits), place, connect)
+    return Database(_engine(connect, limits), place, connect, dsn)
 
 
 def _engine(connect: Connect, limits: Mapping[str, Any]) -> Engine:

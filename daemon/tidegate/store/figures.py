@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection, Table, delete, func, select, text
 
 from tidegate.model.recent import EngineFigures, GpuFigures
+from tidegate.runtime.pace import Pace
 from tidegate.store import binary
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
@@ -38,6 +39,8 @@ FINE_KEPT = timedelta(days=100)
 """How long five minutes are; hours are kept as long as all history."""
 _AT_ONCE = timedelta(days=1)
 """Of ticks in one transaction."""
+_REST = 0.006
+"""Seconds between two pieces of many rows: about as long as the server works on one."""
 _OVERLAP = timedelta(hours=2)
 _MARK_USAGE = (
     "INSERT INTO usage_mark (bucket) SELECT unnest(%s::timestamptz[]) "
@@ -51,8 +54,8 @@ _WIDER = (("sum", "sum({0}_sum)"), ("count", "sum({0}_count)"), ("min", "min({0}
 class StoredFigures:
     """Implements the port `Figures`."""
 
-    def __init__(self, database: Database, fence: Fence, partitions: Partitions) -> None:
-        self._database, self._fence, self._partitions = database, fence, partitions
+    def __init__(self, database: Database, fence: Fence, partitions: Partitions, pace: Pace) -> None:
+        self._database, self._fence, self._partitions, self._pace = database, fence, partitions, pace
         self._caught_up = False
 
     def record(self, engines: Sequence[EngineFigures], gpus: Sequence[GpuFigures]) -> None:
@@ -67,7 +70,10 @@ class StoredFigures:
         self._partitions.ensure(table.name, moments, min(moments))
         with self._database.begin(durable=False) as connection:
             self._fence.check(connection)
-            binary.copy_in(connection, table.name, [column.name for column in table.columns], rows)
+            binary.copy_in(connection, table.name, [column.name for column in table.columns], rows, self._rest)
+
+    def _rest(self) -> None:
+        self._pace.rest(_REST)
 
     def roll_up(self, now: datetime) -> int:
         """Bring the rollups of pools up to date; returns how many of their rows were written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.runtime.pace import NoPace, Pace
 from tidegate.store.alerts import StoredAlerts
 from tidegate.store.bills import StoredBills
 from tidegate.store.commands import StoredCommands
@@ -26,8 +27,12 @@ from tidegate.store.usage import StoredUsage
 class Store:
     """Every repository; each implements the port of its name in `controller/ports.py`."""
 
-    def __init__(self, database: Database, fence: Fence | None = None) -> None:
-        """`fence` keeps what only a leader may write; without one everything may be written, as for a command."""
+    def __init__(self, database: Database, fence: Fence | None = None, pace: Pace | None = None) -> None:
+        """`fence` keeps what only a leader may write; without one everything may be written, as for a command.
+
+        `pace`: how large work leaves room for others; without one it takes all there is.
+        """
+        pace = pace or NoPace()
         self.database = database
         self.fence = fence or NoFence()
         layouts, partitions = Layouts(database), Partitions(database)
@@ -37,12 +42,12 @@ class Store:
         self.users = StoredUsers(database)
         self.replicas = StoredReplicas(database, self.fence)
         self.decisions = StoredDecisions(database, self.fence)
-        self.compaction = StoredCompaction(database, SeriesBook(layouts), self.fence)
+        self.compaction = StoredCompaction(database, SeriesBook(layouts), self.fence, pace)
         self.usage = StoredUsage(database, layouts, self.fence)
         self.commands = StoredCommands(database)
         self.bills = StoredBills(database)
         self.costs = StoredCosts(database, self.fence)
         self.alerts = StoredAlerts(database, self.fence)
-        self.figures = StoredFigures(database, self.fence, partitions)
+        self.figures = StoredFigures(database, self.fence, partitions, pace)
         self.job_runs = StoredJobRuns(database, self.fence)
         self.retention = StoredRetention(database, self.fence)

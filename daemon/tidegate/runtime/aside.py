@@ -1,0 +1,181 @@
+"""A process of ours beside this one, for work that would take Python's lock from threads that somebody waits for.
+
+It answers calls over a socket that is its standard input, several at a time, ends with it, and stands back behind all
+other processes on a busy core. What it says goes to our standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+import structlog
+
+import tidegate
+from tidegate.runtime.errors import TidegateError, Transient
+
+_log = structlog.get_logger()
+
+_BACK = 10
+"""How much nicer it is than the process that it belongs to."""
+_WORKERS = 8
+_END_SECONDS = 10.0
+
+Work = Callable[..., object]
+"""Takes a call's arguments; its answer, and the errors that it explains, go back to the caller."""
+
+
+class Aside:
+    """Our side: starts the process with the first call, and anew after it has ended; for any thread."""
+
+    def __init__(self, module: str, first: object) -> None:
+        """`module` is run (`answer_calls`), and is given `first`, which may hold a secret."""
+        self._module, self._first = module, first
+        self._lock = Lock()
+        self._child: _Child | None = None
+        self._closed = False
+
+    def call(self, *arguments: object) -> Any:
+        """What its work answers; raises what that raises, and Transient when the process ends before."""
+        return self._living().call(arguments)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs; None before the first call."""
+        return self._child.process.pid if self._child is not None else None
+
+    def close(self) -> None:
+        """End it, in the middle of its work if it must be; nothing is started any more."""
+        with self._lock:
+            self._closed, child, self._child = True, self._child, None
+        if child is not None:
+            child.end()
+
+    def _living(self) -> _Child:
+        with self._lock:
+            if self._closed:
+                raise Transient("stopping: nothing is begun any more")
+            if self._child is None or self._child.ended:
+                try:
+                    self._child = _Child(self._module, self._first)
+                except OSError as error:
+                    raise Transient(f"no process can be started ({error}); it is tried again") from error
+            return self._child
+
+
+class _Child:
+    """One process, and who waits for its answers."""
+
+    def __init__(self, module: str, first: object) -> None:
+        ours, theirs = socket.socketpair()
+        command = (sys.executable, "-P", "-m", module)
+        try:
+            # A group of its own: Ctrl-C in a terminal is for us. Of our session: Linux weighs niceness within one
+            # (sched(7), autogroups), and shares a core evenly between two.
+            self.process = subprocess.Popen(command, stdin=theirs.fileno(), env=_environment(), process_group=0)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._connection = Connection(ours.detach())
+        self._lock = Lock()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._number = 0
+        self.ended = False
+        self._send(first)
+        Thread(target=self._read, name=f"answers of {module}", daemon=True).start()
+
+    def call(self, arguments: tuple[object, ...]) -> Any:
+        answer: Future[Any] = Future()
+        with self._lock:
+            self._number += 1
+            number = self._number
+            self._waiting[number] = answer
+        self._send((number, arguments))
+        if self.ended:
+            self._give_up()
+        return answer.result()
+
+    def end(self) -> None:
+        self.process.terminate()  # its work is made to be ended anywhere, and nobody waits for it any more
+        try:
+            self.process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _send(self, message: object) -> None:
+        with self._lock, suppress(OSError):  # it has ended: whoever waits is told so
+            self._connection.send(message)
+
+    def _read(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                number, value, error = self._connection.recv()
+                with self._lock:
+                    answer = self._waiting.pop(number)
+                if error is None:
+                    answer.set_result(value)
+                else:
+                    answer.set_exception(error)
+        self.process.wait()
+        self.ended = True
+        self._connection.close()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            answer.set_exception(Transient(f"its process has ended ({self.process.returncode}); it is started anew"))
+
+
+def answer_calls(open_work: Callable[[Any], Work]) -> None:
+    """The other side, the whole of a process: answers calls until the caller hangs up, then ends at once.
+
+    `open_work` makes the work of the first message.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):
+        os.nice(_BACK)
+    connection, lock = Connection(os.dup(0)), Lock()
+    workers = ThreadPoolExecutor(_WORKERS)
+    with suppress(EOFError, OSError):
+        work = open_work(connection.recv())
+        while True:
+            number, arguments = connection.recv()
+            workers.submit(_answer, connection, lock, number, partial(work, *arguments))
+    os._exit(0)  # what was under way is undone by the database, as after any other end
+
+
+def _answer(connection: Connection, lock: Lock, number: int, work: Callable[[], object]) -> None:
+    value: object = None
+    error: Exception | None = None
+    try:
+        value = work()
+    except TidegateError as explained:
+        error = explained
+    except Exception as unforeseen:  # noqa: BLE001 - the caller's loop catches it, counts it and says it once
+        _log.error("work beside has failed", exc_info=unforeseen)
+        error = RuntimeError(f"{type(unforeseen).__name__}: {unforeseen}")
+    with lock, suppress(OSError):
+        connection.send((number, value, error))
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with this very package to import."""
+    folder = str(Path(tidegate.__file__).resolve().parents[1])
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))}
