@@ -38,13 +38,12 @@ def test_what_comes_in_while_a_bucket_rests_counts_when_it_is_over(
     claim(store.hosts, now, "vllm-0")
     looks = [now + 15 * SECOND * step for step in range(5)]
     layouts, reports = batch(*(reading(at, engine(at, generation_tokens=10.0 * step)) for step, at in enumerate(looks)))
-    store.reports.accept(HOST, layouts, reports[:4], looks[3])
-    assert store.usage.roll_up(looks[2]) == 0, "it has just begun"
-    assert store.usage.roll_up(looks[3]) == 1
-    store.reports.accept(HOST, [], reports[4:], looks[4])
+    store.reports.accept(HOST, layouts, reports[:3], looks[2])
+    assert store.usage.roll_up(looks[2]) == 1
+    store.reports.accept(HOST, [], reports[3:], looks[4])
     assert store.usage.roll_up(looks[4]) == 0, "it rests"
-    assert generated(store, now) == 30.0
-    assert store.usage.roll_up(looks[3] + 41 * SECOND) == 1
+    assert generated(store, now) == 20.0
+    assert store.usage.roll_up(looks[2] + 41 * SECOND) == 1
     assert generated(store, now) == 40.0
     monkeypatch.setattr(usage, "_FREE_HOSTS", 200)
     store.usage.roll_up(closing(now))

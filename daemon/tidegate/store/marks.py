@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from tidegate.model.reading import HostName
 from tidegate.model.usage import BUCKET
@@ -78,11 +78,10 @@ def _moments(moments: Iterable[datetime]) -> str:
     return text_array([moment.isoformat() for moment in moments])
 
 
-def marked_hosts(connection: Connection, now: datetime) -> dict[HostName, datetime]:
-    """The hosts with a bucket that is due, by name, each with its oldest one."""
-    found = dirty_bucket.c
-    query = select(found.host, func.min(found.bucket)).where(_due(now)).group_by(found.host).order_by(found.host)
-    return {HostName(name): oldest for name, oldest in connection.execute(query)}
+def marked_hosts(connection: Connection, now: datetime) -> list[HostName]:
+    """The hosts with a bucket that is due, by name."""
+    query = select(dirty_bucket.c.host).where(_due(now)).distinct().order_by(dirty_bucket.c.host)
+    return [HostName(name) for name in connection.execute(query).scalars()]
 
 
 def marked(connection: Connection, host: HostName, now: datetime, limit: int) -> dict[datetime, int]:

@@ -52,9 +52,7 @@ class StoredUsage:
             hosts = marked_hosts(connection, now)
         done: set[datetime] = set()
         rest = rest_of(len(hosts))
-        for host, oldest in hosts.items():
-            if oldest > now - rest:
-                continue  # its only news is a bucket that has just begun, which has a rest before its first look too
+        for host in hosts:
             try:
                 done |= self._rounds(host, now, rest)
             except (ValueError, Permanent) as error:
