@@ -1,6 +1,6 @@
 """Two thousand hosts on one controller on one core: how long a report takes, beside a bare handler of the same server.
 
-    python bench/load.py [HOSTS] [SECONDS]
+    python bench/load.py [HOSTS] [SECONDS] [WARM]
 
 Everything on loopback, bounded in count and time. A Postgres of our own runs on another core than the controller; the
 load comes from one more process. First a bare handler of the same HTTP server takes the same bodies at the same rate,
@@ -27,6 +27,7 @@ from parts.table import Bounds, show
 
 HERE = Path(__file__).resolve().parent
 HOSTS, SECONDS, WARM = 2_000, 60, 90
+"""After WARM seconds all layouts are known, but most series are still being given their numbers, for ten minutes."""
 INTERVAL = 15.0
 DISK_WRITES = 500
 MEDIAN_MS, TIMES_BARE, VIEW_MS = 20.0, 10.0, 100.0
@@ -84,7 +85,7 @@ class Run:
     tick_seconds: float
 
 
-def measure(hosts: int, seconds: int) -> Run:
+def measure(hosts: int, seconds: int, warm: int) -> Run:
     """The bare handler, then the controller, on the same core."""
     core = max(os.sched_getaffinity(0))
     with ExitStack() as stack:
@@ -101,7 +102,7 @@ def measure(hosts: int, seconds: int) -> Run:
         def look() -> None:
             looks.append((metric(port, "tidegate_ticks_total"), time.monotonic(), process.cpu()))
 
-        real = load(port, made, WARM, seconds, polls=True, began=look)
+        real = load(port, made, warm, seconds, polls=True, began=look)
         look()
         (ticks_before, began, cpu_before), (ticks, ended, cpu) = looks
         failed = metric(port, 'tidegate_ticks_total{result="failed"}')
@@ -113,7 +114,8 @@ def main() -> int:
     """Measure, print, and say whether the bounds were kept."""
     hosts = int(sys.argv[1]) if len(sys.argv) > 1 else HOSTS
     seconds = min(600, int(sys.argv[2])) if len(sys.argv) > 2 else SECONDS
-    run, bounds = measure(hosts, seconds), Bounds()
+    warm = min(1_800, int(sys.argv[3])) if len(sys.argv) > 3 else WARM
+    run, bounds = measure(hosts, seconds, warm), Bounds()
     bare, real = run.bare, run.real
     rows = [
         (name, f"{one['count']:.0f}", f"{one['median']:.2f}", f"{one['p99']:.2f}", f"{one['errors']:.0f}")
