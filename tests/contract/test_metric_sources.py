@@ -129,7 +129,7 @@ def fleet(kind: Source, dsn: str, prometheus: LoadedPrometheus) -> Iterator[Flee
     store, settings = Store(database), _settings(kind, prometheus.url)
     current = RunningConfig(settings, lambda: settings, NOW)
     state, head = State(Overview("1.0", BEGIN), current, Counts()), Head(timedelta(minutes=2))
-    source = metric_source(current, store, state, head)
+    source = metric_source(current, store, store.usage, state, head)
     intake = Intake(source.reports, store.hosts, store.replicas, head, state)
     for host in states():
         store.hosts.enroll(host, f"token of {host}", BEGIN)
@@ -374,6 +374,7 @@ def test_matchers_that_fit_nothing_are_said(fleet: Fleet) -> None:
             NOW,
         ),
         fleet.store,
+        fleet.store.usage,
         fleet.state,
         Head(MINUTE),
     )
