@@ -1,7 +1,7 @@
 """The store's housekeeping, done by a process of its own: with thousands of hosts it works most of the time.
 
-In the controller's own process its threads took Python's lock from those that take reports: one in twenty waited for
-more than ten times as long as it takes to answer it.
+In the controller's own process its threads took Python's lock from those that take reports: four to fifteen
+of a hundred took longer than 12 ms while it rolled up, ten times the p99 of a bare handler.
 """
 
 from __future__ import annotations
