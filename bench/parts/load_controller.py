@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POOLS = 200
 _BARE = """
 import asyncio, sys, threading
-from tidegate.runtime.serve import HttpServer, raise_file_limit
+from tidegate.runtime.serve import HttpServer, tcp, raise_file_limit
 
 async def app(scope, receive, send):
     more = True
@@ -38,7 +38,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b"{}"})
 
 raise_file_limit()
-server = HttpServer(app, "127.0.0.1", int(sys.argv[1]), "bare")
+server = HttpServer(app, tcp("127.0.0.1", int(sys.argv[1])), "bare")
 server.start()
 threading.Event().wait()
 """

@@ -191,6 +191,8 @@ class Accepted:
     need_layouts: tuple[str, ...]
     stored: int
     duplicates: int
+    left_out: int = 0
+    """Acknowledged and not kept: another source has the samples."""
 
 
 @dataclass(frozen=True, slots=True)

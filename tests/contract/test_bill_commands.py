@@ -22,11 +22,10 @@ from typer.testing import CliRunner
 from tidegate.cli.main import app
 from tidegate.config.settings import Settings
 from tidegate.expose.controller_pages import ControllerPages
-from tidegate.link.bell import Bell
+from tidegate.link.application import build_app
 from tidegate.link.bill_routes import BillDoor
-from tidegate.link.report_endpoint import build_app
 from tidegate.link.uploads import Uploads
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp
 from tidegate.runtime.tokens import token_hash
 from tidegate.store.bills import StoredBills
 from tidegate.store.database import Database
@@ -69,8 +68,8 @@ def desk(database: Database, now: datetime, tmp_path: Path) -> Iterator[Desk]:
     book = Book(StoredBills(database), tmp_path, world.clock)
     uploads = Uploads(tmp_path / "uploads")
     door = BillDoor(book.book, uploads)
-    built = build_app(world.api, ControllerPages(world.clock, lambda: (True, "")), Bell(), door)
-    server = HttpServer(built, "127.0.0.1", 0, "t")
+    built = build_app(world.api, ControllerPages(world.clock, lambda: (True, "")), door)
+    server = HttpServer(built, tcp("127.0.0.1", 0), "t")
     server.start()
     yield Desk(f"http://127.0.0.1:{server.port}", tmp_path, book, uploads)
     server.stop()

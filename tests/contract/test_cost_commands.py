@@ -27,10 +27,9 @@ from tidegate.controller.cost_activity import Telemetry
 from tidegate.controller.cost_ledger import CostLedger
 from tidegate.controller.costs import Costs
 from tidegate.expose.controller_pages import ControllerPages
-from tidegate.link.bell import Bell
-from tidegate.link.report_endpoint import build_app
+from tidegate.link.application import build_app
 from tidegate.model.money import CostState
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp
 from tidegate.store.bills import StoredBills
 from tidegate.store.costs import StoredCosts
 from tidegate.store.database import Database
@@ -87,7 +86,7 @@ def desk(database: Database, tmp_path: Path) -> Iterator[Desk]:
     ledger = CostLedger(world.clock, world.current, telemetry, book.store, StoredCosts(database, NoFence()))
     costs = Costs(ledger)
     api = replace(world.api, cost_book=costs)
-    server = HttpServer(build_app(api, ControllerPages(world.clock, lambda: (True, "")), Bell()), "127.0.0.1", 0, "t")
+    server = HttpServer(build_app(api, ControllerPages(world.clock, lambda: (True, ""))), tcp("127.0.0.1", 0), "t")
     server.start()
     yield Desk(world, costs, book, f"http://127.0.0.1:{server.port}")
     server.stop()

@@ -16,8 +16,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tidegate.expose.controller_pages import ControllerPages
+from tidegate.link.application import build_app
 from tidegate.link.bell import Bell
-from tidegate.link.report_endpoint import build_app
+from tidegate.link.report_endpoint import ReportEndpoint
 from tidegate.runtime.tokens import token_hash
 
 NOON = datetime.fromisoformat("2026-11-25T12:00:00+00:00")
@@ -32,7 +33,8 @@ def application() -> object:
     seen = reading(H1, NOON, [engine("vllm-a", NOON, running=1.0, queue_depth=0.0)])
     world.report(H1, seen, state=host_state(2, [own_engine()]))
     world.run()
-    return build_app(world.api, ControllerPages(world.clock, lambda: (True, "ready")), Bell())
+    rest = build_app(world.api, ControllerPages(world.clock, lambda: (True, "ready")))
+    return ReportEndpoint(world.agents, Bell(), rest)
 
 
 schema = schemathesis.openapi.from_asgi("/v1/openapi.json", application())

@@ -45,6 +45,7 @@ from tidegate.controller.counts import Counts
 from tidegate.controller.figures import PoolReport, pool_reports
 from tidegate.controller.gather import Gathered, gather
 from tidegate.controller.head import Head
+from tidegate.controller.hearing import Hearing
 from tidegate.controller.hostview import Freshness
 from tidegate.controller.intake import Intake
 from tidegate.controller.observer import Observer
@@ -52,6 +53,7 @@ from tidegate.controller.past_ports import Histories
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.wiring_source import MetricSource, metric_source
+from tidegate.controller.wishes import Wishes
 from tidegate.model.alert import AlertPhase
 from tidegate.model.fleet import PoolName, SignalName, Value
 from tidegate.model.history import METRICS, Aggregate, Label, LimitError, Limits, Question
@@ -130,7 +132,8 @@ def fleet(kind: Source, dsn: str, prometheus: LoadedPrometheus) -> Iterator[Flee
     current = RunningConfig(settings, lambda: settings, NOW)
     state, head = State(Overview("1.0", BEGIN), current, Counts()), Head(timedelta(minutes=2))
     source = metric_source(current, store, store.usage, state, head)
-    intake = Intake(source.reports, store.hosts, store.replicas, head, state)
+    hearing = Hearing(source.reports, store.hosts, head, state)
+    intake = Intake(source.reports, Wishes(store.replicas, lambda _hosts: None, lambda: 0), hearing, head.span)
     for host in states():
         store.hosts.enroll(host, f"token of {host}", BEGIN)
         intake.take(host, reported(host), ManualClock(NOW))
@@ -332,7 +335,9 @@ def test_a_question_without_sense_and_one_too_large_are_refused(fleet: Fleet) ->
 def test_reported_samples_are_acknowledged_and_not_kept(fleet: Fleet) -> None:
     clock = ManualClock(NOW)
     head = Head(timedelta(minutes=2))
-    intake = Intake(fleet.source.reports, fleet.store.hosts, fleet.store.replicas, head, fleet.state)
+    hearing = Hearing(fleet.source.reports, fleet.store.hosts, head, fleet.state)
+    wishes = Wishes(fleet.store.replicas, lambda _hosts: None, lambda: 0)
+    intake = Intake(fleet.source.reports, wishes, hearing, head.span)
     answer = intake.take(G1, batch(G1, looks(G1)[-3:], states()[G1], first=500), clock)
     assert [(one.first, one.last) for one in answer.acknowledged] == [(500, 500), (501, 501), (502, 502)]
     assert answer.desired is not None

@@ -30,16 +30,15 @@ from typer.testing import CliRunner
 from tidegate.cli.main import app
 from tidegate.config.settings import Settings
 from tidegate.expose.controller_pages import ControllerPages
-from tidegate.link.bell import Bell
+from tidegate.link.application import build_app
 from tidegate.link.command_client import CommandClient
 from tidegate.link.pool_client import PoolClient
 from tidegate.link.pool_messages import ModeCommand, PauseCommand, WishCommand
-from tidegate.link.report_endpoint import build_app
 from tidegate.model.decision import Limit
 from tidegate.model.fleet import Value
 from tidegate.model.policy import Mode, PolicyName, ServicePolicy
 from tidegate.runtime.errors import Permanent
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp
 from tidegate.runtime.tokens import token_hash
 
 
@@ -79,7 +78,7 @@ def desk(now: datetime, tmp_path: Path) -> Iterator[Desk]:
     token = tmp_path / "token"
     token.write_text("operators\n")
     server = HttpServer(
-        build_app(world.api, ControllerPages(world.clock, lambda: (True, "")), Bell()), "127.0.0.1", 0, "t"
+        build_app(world.api, ControllerPages(world.clock, lambda: (True, ""))), tcp("127.0.0.1", 0), "t"
     )
     server.start()
     try:

@@ -14,14 +14,13 @@ from fakes.controller_world import H1, H2, World, engine, host_state, own_engine
 
 from tidegate.controller.queries import Queries
 from tidegate.expose.controller_pages import ControllerPages
-from tidegate.link.bell import Bell
+from tidegate.link.application import build_app
 from tidegate.link.command_client import CommandClient
 from tidegate.link.operator_client import OperatorClient
 from tidegate.link.query_messages import QueryForm
-from tidegate.link.report_endpoint import build_app
 from tidegate.model.history import METRICS, Aggregate, History, Label, Layer, Limits, Question, metric
 from tidegate.runtime.errors import Permanent, Transient
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp
 
 EVERY = timedelta(seconds=15)
 
@@ -53,8 +52,8 @@ def desk(now: datetime) -> Iterator[Desk]:
             seen = reading(host, now, [engine("vllm-a", now, running=1.0, prompt_tokens=100.0 * number, **known)])
             world.report(host, seen, state=host_state(2, [own_engine()], seen_at=now), first=number + 1)
         now = world.clock.forward(EVERY.total_seconds())
-    app = build_app(world.api, ControllerPages(world.clock, lambda: (True, "")), Bell())
-    server = HttpServer(app, "127.0.0.1", 0, "t")
+    app = build_app(world.api, ControllerPages(world.clock, lambda: (True, "")))
+    server = HttpServer(app, tcp("127.0.0.1", 0), "t")
     server.start()
     try:
         yield Desk(world, f"http://127.0.0.1:{server.port}")

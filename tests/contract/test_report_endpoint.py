@@ -14,8 +14,9 @@ from fakes.clock import ManualClock
 from fakes.controller_world import H1, H2, World, batch, engine, host_state, own_engine, reading
 
 from tidegate.expose.controller_pages import ControllerPages
+from tidegate.link.application import build_app
 from tidegate.link.bell import Bell
-from tidegate.link.report_endpoint import build_app
+from tidegate.link.report_endpoint import ReportEndpoint
 from tidegate.runtime.errors import Transient
 from tidegate.runtime.tokens import token_hash
 from tidegate.wire import MAX_BODY_BYTES
@@ -35,7 +36,8 @@ class Server:
         self.world.store.users.add("ann", "operator", token_hash("operators"), NOON)
         self.world.store.users.add("bob", "viewer", token_hash("viewers"), NOON)
         self.bell = Bell()
-        self.app = build_app(self.world.api, ControllerPages(self.world.clock, lambda: (True, "ready")), self.bell)
+        rest = build_app(self.world.api, ControllerPages(self.world.clock, lambda: (True, "ready")))
+        self.app = ReportEndpoint(self.world.agents, self.bell, rest)
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://controller")

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from tidegate.runtime.errors import Permanent
-from tidegate.runtime.serve import HttpServer, check_free
+from tidegate.runtime.serve import HttpServer, check_free, tcp
 
 
 async def _hello(_request: Request) -> PlainTextResponse:
@@ -23,7 +23,7 @@ APP = Starlette(routes=[Route("/", _hello)])
 
 
 def test_it_serves_on_a_free_port_until_it_is_stopped() -> None:
-    server = HttpServer(APP, "127.0.0.1", 0, "agent")
+    server = HttpServer(APP, tcp("127.0.0.1", 0), "agent")
     server.start()
     try:
         assert httpx.get(f"http://127.0.0.1:{server.port}/").text == "hello"
@@ -41,7 +41,7 @@ def test_a_taken_port_is_named_with_the_remedy() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(Permanent, match=f"port {port} on 127.0.0.1 is taken.*ss -ltnp"):
-            HttpServer(APP, "127.0.0.1", port, "agent").start()
+            HttpServer(APP, tcp("127.0.0.1", port), "agent").start()
 
 
 def test_a_taken_port_is_seen_without_serving() -> None:
@@ -56,4 +56,4 @@ def test_a_taken_port_is_seen_without_serving() -> None:
 
 def test_an_address_of_another_machine_is_named() -> None:
     with pytest.raises(Permanent, match="not an address of this machine"):
-        HttpServer(APP, "192.0.2.1", 0, "agent").start()
+        HttpServer(APP, tcp("192.0.2.1", 0), "agent").start()

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from tidegate.agent.web import Doors, WebWatch
 from tidegate.runtime.errors import ConfigError
 from tidegate.runtime.guard import Guard
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp
 
 HASH = bcrypt.hashpw(b"tide", bcrypt.gensalt(4)).decode()
 USERS = f"basic_auth_users:\n  prometheus: {HASH}\n"
@@ -39,7 +39,7 @@ class Agent:
 
     def __init__(self, file: Path | None) -> None:
         self.guard = Guard(APP)
-        self.server = HttpServer(self.guard, "127.0.0.1", 0, "agent")
+        self.server = HttpServer(self.guard, tcp("127.0.0.1", 0), "agent")
         self.web = WebWatch(file, Doors(self.server.renew, self.guard.use))
 
     def get(self, path: str = "/metrics", scheme: str = "http", **options: object) -> httpx.Response:

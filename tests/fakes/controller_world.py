@@ -14,12 +14,14 @@ from fakes.store import FakeStore
 
 from tidegate.config.settings import Settings
 from tidegate.controller.act import Actor
+from tidegate.controller.agents import Agents
 from tidegate.controller.api import Api
 from tidegate.controller.cost_activity import Telemetry
 from tidegate.controller.cost_ledger import CostLedger
 from tidegate.controller.costs import Costs
 from tidegate.controller.counts import Counts
 from tidegate.controller.head import Head
+from tidegate.controller.hearing import Hearing
 from tidegate.controller.intake import Intake
 from tidegate.controller.learned_prices import LearnedPrices
 from tidegate.controller.observer import Observer
@@ -28,6 +30,7 @@ from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Planner, Tick
+from tidegate.controller.tokens import Tokens
 from tidegate.controller.wishes import Wishes
 from tidegate.decide.plan import plan
 from tidegate.model.decision import Plan
@@ -211,8 +214,11 @@ class World:
         self.state = State(Overview("1.0", now), self.current, Counts())
         self.wishes = Wishes(self.store.replicas, lambda hosts: self.woken.append(frozenset(hosts)), lambda: 0)
         self.roster = Roster(self.store.hosts)
-        self.intake = Intake(self.store.reports, self.roster, self.wishes, self.head, self.state)
-        follow = RecentPast(self.head, self.store.reports, self.intake.heard, lambda: now)
+        self.tokens = Tokens(self.store.hosts)
+        self.hearing = Hearing(self.store.reports, self.roster, self.head, self.state)
+        self.intake = Intake(self.store.reports, self.wishes, self.hearing, self.head.span)
+        self.agents = Agents(self.clock, self.tokens, self.intake, self.wishes, self.hearing)
+        follow = RecentPast(self.head, self.store.reports, self.hearing.heard, lambda: now)
         self.observer = Observer(
             self.head,
             self.roster,
@@ -239,7 +245,6 @@ class World:
             self.clock,
             self.current,
             self.state,
-            self.intake,
             self.roster,
             self.store.users,
             self.store.replicas,
@@ -248,6 +253,7 @@ class World:
             lambda: (True, "ready"),
             self.store.histories,
             self.store.commands,
+            self.tokens.distrust,
         )
 
     def _plan(self, *arguments: Any) -> Plan:

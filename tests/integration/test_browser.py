@@ -15,10 +15,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from tidegate.expose.agent_landing import landing
 from tidegate.expose.controller_pages import ControllerPages
-from tidegate.link.bell import Bell
-from tidegate.link.report_endpoint import build_app
+from tidegate.link.application import build_app
 from tidegate.model.overview import Overview
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp
 
 CHROMIUM = Path("/usr/bin/chromium")
 NOON = datetime.fromisoformat("2026-11-25T12:00:00+00:00")
@@ -57,7 +56,7 @@ def url() -> Iterator[str]:
     """A controller in this process, in the middle of its day."""
     world = World(ManualClock(NOON))
     pages = PagesOfNoon(world.clock, lambda: (True, "ready"))
-    server = HttpServer(build_app(world.api, pages, Bell()), "127.0.0.1", 0, "test")
+    server = HttpServer(build_app(world.api, pages), tcp("127.0.0.1", 0), "test")
     server.start()
     yield f"http://127.0.0.1:{server.port}"
     server.stop()

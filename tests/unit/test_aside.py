@@ -30,6 +30,9 @@ def open_work(first):
         if what == "wait":
             time.sleep(given[0])
             return given[0]
+        if what == "write":
+            os.write(given[0], given[1].encode())
+            return None
         if what == "explained":
             raise Permanent("look at the disk")
         raise KeyError(what)
@@ -43,7 +46,7 @@ answer_calls(open_work)
 def aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aside]:
     (tmp_path / "worker_of_the_test.py").write_text(_MODULE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    made = Aside("worker_of_the_test", {"secret": "s3cret"})
+    made = Aside("worker_of_the_test", {"secret": "s3cret"}, back=10)
     yield made
     made.close()
 
@@ -110,6 +113,34 @@ def test_it_ends_when_its_caller_is_gone(aside: Aside) -> None:
         ours.shutdown(socket.SHUT_RDWR)
     assert child.process.wait(20) == 0
     assert pid == child.process.pid
+
+
+def test_what_is_told_starts_nothing(aside: Aside) -> None:
+    aside.tell("sum", 1)
+    assert aside.pid is None
+    pid, _ = aside.call("pid")
+    aside.tell("unknown")
+    assert aside.call("pid")[0] == pid, "and what comes of it is nobody's"
+
+
+def test_one_that_hangs_is_ended_and_started_anew(aside: Aside) -> None:
+    first, _ = aside.call("pid")
+    os.kill(first, signal.SIGSTOP)
+    answer = aside.begin("sum", 1)
+    with pytest.raises(TimeoutError):
+        answer.result(0.2)
+    aside.renew()
+    with pytest.raises(Transient, match="has ended"):
+        answer.result(20)
+    assert aside.call("pid")[0] != first
+
+
+def test_files_are_handed_on_by_their_numbers(aside: Aside, tmp_path: Path) -> None:
+    with (tmp_path / "handed-on").open("w") as file:
+        made = Aside("worker_of_the_test", None, files=[file.fileno()])
+        made.call("write", file.fileno(), "from the other side")
+        made.close()
+    assert (tmp_path / "handed-on").read_text() == "from the other side"
 
 
 def test_nothing_is_begun_after_the_end(aside: Aside) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tidegate.link.limits import BodyLimit
 from tidegate.link.problems import Refused
 
-SCOPE: dict[str, Any] = {"type": "http", "path": "/v1/report", "headers": []}
+SCOPE: dict[str, Any] = {"type": "http", "path": "/v1/hosts", "headers": []}
 
 
 def test_a_body_that_trickles_in_for_ever_is_refused() -> None:
@@ -27,7 +27,7 @@ def test_a_body_that_trickles_in_for_ever_is_refused() -> None:
 
     async def send(_message: Any) -> None: ...
 
-    limited = BodyLimit(application, on_report_too_large=lambda: None, seconds=0.1)
+    limited = BodyLimit(application, seconds=0.1)
     with pytest.raises(Refused) as refused:
         asyncio.run(limited(dict(SCOPE), trickle, send))
     assert refused.value.status == 408

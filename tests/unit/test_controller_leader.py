@@ -16,6 +16,7 @@ from tidegate.controller.head import Head
 from tidegate.controller.leader import Leader
 from tidegate.controller.recent_past import RecentPast
 from tidegate.controller.roster import Roster
+from tidegate.controller.tokens import Tokens
 from tidegate.controller.wishes import Wishes
 from tidegate.model.leadership import Candidate, Part
 from tidegate.model.reading import HostName, HostReading
@@ -126,33 +127,35 @@ def store() -> FakeStore:
 
 def test_a_token_is_asked_for_once_and_forgotten_with_its_host(store: FakeStore) -> None:
     book = Refusing(store)
-    roster = Roster(book)  # type: ignore[arg-type]
-    assert roster.trusted("one") is None
-    assert roster.authenticate("one") == H1
+    tokens = Tokens(book)  # type: ignore[arg-type]
+    assert tokens.trusted("one") is None
+    assert tokens.authenticate("one") == H1
     asked = book.asked
-    assert (roster.trusted("one"), roster.authenticate("one"), book.asked) == (H1, H1, asked)
-    assert roster.authenticate("nobody's") is None
-    roster.enroll(H1, "another", NOON)
-    assert roster.authenticate("one") is None
-    roster.authenticate("two")
-    roster.revoke(H2, NOON)
-    assert roster.authenticate("two") is None
+    assert (tokens.trusted("one"), tokens.authenticate("one"), book.asked) == (H1, H1, asked)
+    assert tokens.authenticate("nobody's") is None
+    store.hosts.enroll(H1, "another", NOON)
+    tokens.distrust(H1)
+    assert tokens.authenticate("one") is None
+    tokens.authenticate("two")
+    store.hosts.revoke(H2, NOON)
+    tokens.distrust(H2)
+    assert tokens.authenticate("two") is None
 
 
 def test_all_tokens_in_use_are_looked_at_in_one_question(store: FakeStore) -> None:
     book = Refusing(store)
-    roster = Roster(book)  # type: ignore[arg-type]
-    roster.renew()
-    roster.authenticate("one")
-    roster.authenticate("two")
+    tokens = Tokens(book)  # type: ignore[arg-type]
+    tokens.renew()
+    tokens.authenticate("one")
+    tokens.authenticate("two")
     store.hosts.revoke(H2, NOON)  # by another controller
     asked = book.asked
-    roster.renew()
-    assert (roster.trusted("one"), roster.trusted("two"), book.asked) == (H1, None, asked + 1)
+    tokens.renew()
+    assert (tokens.trusted("one"), tokens.trusted("two"), book.asked) == (H1, None, asked + 1)
     book.away = True
     with pytest.raises(Transient):
-        roster.renew()
-    assert roster.trusted("one") == H1, "for some seconds more"
+        tokens.renew()
+    assert tokens.trusted("one") == H1, "for some seconds more"
 
 
 def test_a_token_that_we_took_away_while_it_was_looked_at_stays_away(store: FakeStore) -> None:
@@ -162,17 +165,18 @@ def test_a_token_that_we_took_away_while_it_was_looked_at_stays_away(store: Fake
             if name != "good_tokens":
                 return found
 
-            def late(tokens: set[str]) -> object:
-                good = store.hosts.good_tokens(tokens)
-                roster.revoke(H1, NOON)
+            def late(used: set[str]) -> object:
+                good = store.hosts.good_tokens(used)
+                store.hosts.revoke(H1, NOON)
+                tokens.distrust(H1)
                 return good
 
             return late
 
-    roster = Roster(Slow(store))  # type: ignore[arg-type]
-    roster.authenticate("one")
-    roster.renew()
-    assert roster.trusted("one") is None
+    tokens = Tokens(Slow(store))  # type: ignore[arg-type]
+    tokens.authenticate("one")
+    tokens.renew()
+    assert tokens.trusted("one") is None
 
 
 def test_states_are_written_behind_and_not_lost_while_the_database_is_away(store: FakeStore) -> None:
@@ -228,6 +232,10 @@ def record(host: HostName, at: datetime | None) -> HostRecord:
     return HostRecord(host, at, None, revoked=False)
 
 
+def away(*_: object) -> Sequence[HostReading]:
+    raise Transient("the database is away")
+
+
 class Readings:
     """Stored readings that note what was asked for."""
 
@@ -250,6 +258,28 @@ def test_the_head_is_filled_when_a_term_begins_and_follows_what_hosts_tell_other
     assert stored.asked == [None], "nobody spoke to another"
     follow([record(H1, NOON + LONG), record(H2, NOON + LONG)], NOON + LONG)
     assert (len(head), stored.asked) == (2, [None, H2])
+
+
+def test_what_was_taken_and_not_heard_is_read_again() -> None:
+    """As when the front ends between two fetches; also where the database is away at first."""
+    stored = Readings(reading(H1, NOON), reading(H1, NOON + LONG), reading(H2, NOON + LONG))
+    head, heard = Head(2 * LONG), {H1: NOON + 2 * LONG, H2: NOON + 2 * LONG}
+    follow = RecentPast(head, stored, heard, lambda: NOON)  # type: ignore[arg-type]
+    follow([], NOON - LONG)
+    assert len(head) == 0
+    follow([record(H1, NOON + LONG)], NOON + LONG)
+    assert len(head) == 0, "it seems that we have heard all of it"
+    readings, stored.readings = stored.readings, away  # type: ignore[method-assign]
+    follow.missed(NOON + LONG)
+    follow.missed(NOON + 2 * LONG)
+    with pytest.raises(Transient):
+        follow([], NOON + LONG)
+    stored.readings = readings  # type: ignore[method-assign]
+    follow([], NOON + LONG)
+    assert len(head) == 2, "since the first moment, and a little before"
+    asked = len(stored.asked)
+    follow([], NOON + LONG)
+    assert len(stored.asked) == asked, "once"
 
 
 def test_an_engines_window_is_worked_out_once_for_the_same_readings() -> None:

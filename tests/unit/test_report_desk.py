@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from tidegate.link.controller_api import ControllerApi
+from tidegate.link.agent_api import AgentApi
 from tidegate.link.problems import Refused
 from tidegate.link.report_desk import ReportDesk
 from tidegate.model.reading import HostName
@@ -26,13 +26,15 @@ class Counting:
     def __init__(self) -> None:
         self.groups: list[list[float]] = []
         self.fates: list[str] = []
-        self.looks, self.blind = 0, False
-        self.open, self.began = Event(), Event()
+        self.open, self.began, self.slow = Event(), Event(), Event()
         self.open.set()
+        self.slow.set()
 
     def take(self, arrivals: Sequence[Arrival]) -> Sequence[Answer | Exception]:
         self.began.set()
         self.open.wait(30)
+        if arrivals[0].batch.sent_at == 12:
+            self.slow.wait(30)
         self.groups.append([one.batch.sent_at for one in arrivals])
         return [self._answer(one.batch.sent_at) for one in arrivals]
 
@@ -44,11 +46,6 @@ class Counting:
         if number == 15:
             raise KeyError("a mistake of ours")
         return Answer(now=number)
-
-    def look(self) -> None:
-        self.looks += 1
-        if self.blind:
-            raise KeyError("a mistake of ours")
 
     def refused(self, fate: str) -> None:
         self.fates.append(fate)
@@ -65,8 +62,8 @@ async def say(desk: ReportDesk, *numbers: float) -> list[float | BaseException]:
     return [one if isinstance(one, BaseException) else Answer.model_validate_json(one).now for one in told]
 
 
-def desk_of(api: Counting) -> ReportDesk:
-    return ReportDesk(cast(ControllerApi, api))
+def desk_of(api: Counting, threads: int = 1) -> ReportDesk:
+    return ReportDesk(cast(AgentApi, api), threads)
 
 
 def test_those_that_come_while_one_is_taken_go_together() -> None:
@@ -129,17 +126,17 @@ def test_whoever_goes_away_harms_nobody() -> None:
     assert asyncio.run(impatient()) == [2.0]
 
 
-def test_what_was_taken_is_looked_at_after_the_answers() -> None:
+def test_nobody_waits_for_a_slow_answer_to_somebody_else() -> None:
     api = Counting()
-    desk = desk_of(api)
-    assert asyncio.run(say(desk, 1.0)) == [1.0]
-    assert asyncio.run(say(desk, 2.0)) == [2.0]
-    assert api.looks >= 1, "the second was taken after the first was looked at"
+    desk = desk_of(api, threads=2)
 
+    async def overtake() -> list[float | BaseException]:
+        api.slow.clear()
+        slow = asyncio.ensure_future(say(desk, 12.0))
+        await asyncio.to_thread(api.began.wait, 30)
+        told = await say(desk, 2.0)
+        api.slow.set()
+        return [*told, *await slow]
 
-def test_a_look_that_fails_takes_back_no_answer() -> None:
-    api = Counting()
-    api.blind = True
-    desk = desk_of(api)
-    assert asyncio.run(say(desk, 1.0)) == [1.0]
-    assert asyncio.run(say(desk, 2.0)) == [2.0], "and the next one has its turn"
+    assert asyncio.run(overtake()) == [2.0, 12.0]
+    assert api.groups == [[2.0], [12.0]]

@@ -36,7 +36,7 @@ from tidegate.runtime.clock import Clock
 from tidegate.runtime.errors import ConfigError, Permanent
 from tidegate.runtime.files import claim
 from tidegate.runtime.guard import Guard
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp
 from tidegate.wire import DesiredReplica
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def build(settings: AgentSettings, clock: Clock) -> Wired:
     pages = AgentPages(agent.snapshot, clock, _STALE_INTERVALS * settings.interval)
     agent.on_collected = pages.prepare
     guard = Guard(pages.app(export_metrics=settings.export_metrics))
-    server = HttpServer(guard, settings.listen.host, settings.listen.port, "tidegate agent")
+    server = HttpServer(guard, tcp(settings.listen.host, settings.listen.port), "tidegate agent")
     web = WebWatch(settings.web_config, Doors(server.renew, guard.use))
     web.begin()
 

@@ -1,4 +1,4 @@
-"""The controller as its HTTP endpoint sees it: tokens, reports, questions and commands."""
+"""The controller as people and programs see it: questions and commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import datetime
 
 from tidegate.controller.costs import Costs
 from tidegate.controller.endpoints import endpoints
-from tidegate.controller.intake import Intake
 from tidegate.controller.past_ports import Histories
 from tidegate.controller.ports import Commands, Decisions, Replicas, Users
 from tidegate.controller.roster import Roster
@@ -22,7 +21,7 @@ from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures
 from tidegate.runtime.clock import Clock
-from tidegate.wire import Answer, Arrival, Desired, HostRecord
+from tidegate.wire import HostRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,6 @@ class Api:
     clock: Clock
     current: RunningConfig
     state: State
-    intake: Intake
     hosts_store: Roster
     users: Users
     replicas: Replicas
@@ -41,38 +39,12 @@ class Api:
     readiness: Callable[[], tuple[bool, str]]
     histories: Histories
     commands_store: Commands
-
-    def host_of(self, token_hash: str) -> HostName | None:
-        """Whose host token this is."""
-        return self.hosts_store.authenticate(token_hash)
-
-    def trusted_host(self, token_hash: str) -> HostName | None:
-        """Whose host token this is, where that is certain without asking: never blocks."""
-        return self.hosts_store.trusted(token_hash)
+    distrust: Callable[[HostName], None]
+    """Has a host's token forgotten, before this returns."""
 
     def user_of(self, token_hash: str) -> tuple[str, str] | None:
         """The (name, role) of a user's token."""
         return self.users.authenticate(token_hash)
-
-    def refused(self, fate: str) -> None:
-        """Count a report that was refused."""
-        self.state.counts.reports(fate)
-
-    def take(self, arrivals: Sequence[Arrival]) -> Sequence[Answer | Exception]:
-        """Store batches of many hosts together: an answer for each, or what it failed by."""
-        return self.intake.take_all(arrivals, self.clock)
-
-    def look(self) -> None:
-        """Look at what was taken, for the next tick."""
-        self.intake.look()
-
-    def known_desired(self, host: HostName) -> Desired | None:
-        """The same as `desired`, where it is certain without asking: never blocks."""
-        return self.intake.wishes.known(host)
-
-    def desired(self, host: HostName) -> Desired:
-        """Everything that the host should run now."""
-        return self.intake.wishes.desired(host)
 
     def overview(self) -> Overview:
         """The fleet as last seen."""
@@ -125,11 +97,15 @@ class Api:
 
     def enroll(self, name: HostName, token_hash: str) -> bool:
         """Add a host or give it another token; False when it existed."""
-        return self.hosts_store.enroll(name, token_hash, self.clock.now())
+        new = self.hosts_store.enroll(name, token_hash, self.clock.now())
+        self.distrust(name)
+        return new
 
     def revoke(self, name: HostName) -> bool:
         """Refuse a host from now on; False when there is none."""
-        return self.hosts_store.revoke(name, self.clock.now())
+        found = self.hosts_store.revoke(name, self.clock.now())
+        self.distrust(name)
+        return found
 
     def add_user(self, name: str, role: str, token_hash: str) -> bool:
         """Add a user or give him another token; False when he existed."""

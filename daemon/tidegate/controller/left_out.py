@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from tidegate.controller.counts import Counts
 from tidegate.model.reading import HostName, HostReading
 from tidegate.model.unflatten import Reader
 from tidegate.runtime.errors import TidegateError
@@ -21,9 +20,6 @@ class LeftOut:
     rides with them is what they are sent for.
     """
 
-    def __init__(self, counts: Counts) -> None:
-        self._counts = counts
-
     def accept(
         self,
         host: HostName,
@@ -32,9 +28,8 @@ class LeftOut:
         received_at: datetime,
     ) -> Accepted:
         """Acknowledge all of it."""
-        self._counts.reports("left_out", len(reports))
         ranges = (Range(boot_id=one.boot_id, first=one.sequence, last=one.sequence) for one in reports)
-        return Accepted(tuple(ranges), (), 0, 0)
+        return Accepted(tuple(ranges), (), 0, 0, left_out=len(reports))
 
     def accept_all(self, incoming: Sequence[Incoming]) -> Sequence[Accepted | TidegateError | ValueError]:
         """Acknowledge all of it."""

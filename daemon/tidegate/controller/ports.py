@@ -73,7 +73,7 @@ class Recent(Protocol):
 
 
 class Hosts(Protocol):
-    """Who may report."""
+    """Who may report, and what each said last."""
 
     def enroll(self, name: HostName, token_hash: str, now: datetime) -> bool:
         """Add a host, or give it another token; False when it existed."""
@@ -81,10 +81,6 @@ class Hosts(Protocol):
 
     def revoke(self, name: HostName, now: datetime) -> bool:
         """Refuse the host from now on; False when there is none."""
-        ...
-
-    def authenticate(self, token_hash: str) -> HostName | None:
-        """Whose token this is; None when nobody's or revoked."""
         ...
 
     def seen(self, name: HostName, state: HostState, at: datetime) -> None:
@@ -97,14 +93,18 @@ class Hosts(Protocol):
 
 
 class HostBook(Hosts, Protocol):
-    """The hosts as the store keeps them: what is read and written for many at once."""
+    """The hosts as the store keeps them: with their tokens, and what is read and written for many at once."""
+
+    def authenticate(self, token_hash: str) -> HostName | None:
+        """Whose token this is; None when nobody's or revoked."""
+        ...
 
     def good_tokens(self, token_hashes: Collection[str]) -> Mapping[str, HostName]:
         """Whose these tokens are; those that are nobody's or revoked are left out."""
         ...
 
     def seen_many(self, news: Sequence[HostRecord]) -> None:
-        """Remember the last live state of many hosts, one transaction."""
+        """Remember the last live state of many hosts; raises Transient, and then some of them may be remembered."""
         ...
 
     def listing(self) -> Sequence[HostRecord]:

@@ -10,6 +10,7 @@ import structlog
 from tidegate.controller.head import AHEAD, Head
 from tidegate.controller.ports import Reports
 from tidegate.model.reading import HostName
+from tidegate.runtime.errors import Transient
 from tidegate.wire import HostRecord
 
 _log = structlog.get_logger()
@@ -31,6 +32,12 @@ class RecentPast:
         self._filled_for: datetime | None = None
         self._read: dict[HostName, datetime] = {}
         """Up to when each host's reports were read from the store."""
+        self._missed_since: datetime | None = None
+
+    def missed(self, since: datetime) -> None:
+        """What our own intake took from then on was not all handed to the head; for any thread."""
+        before = self._missed_since
+        self._missed_since = since if before is None else min(before, since)
 
     def __call__(self, hosts: Sequence[HostRecord], now: datetime) -> None:
         """Bring the head up to date; raises Transient when the store is away."""
@@ -41,7 +48,18 @@ class RecentPast:
             self._read = {host.name: host.last_seen for host in hosts if host.last_seen is not None}
             _log.info("recent past read", readings=kept)
             return
+        since, self._missed_since = self._missed_since, None
+        if since is not None:
+            self._again(since, now)
         self._follow({host.name: host.last_seen for host in hosts if self._told_another(host)}, now)
+
+    def _again(self, since: datetime, now: datetime) -> None:
+        """Read what all hosts reported since then; what the head has of it already it does not take twice."""
+        try:
+            self._head.add(self._reports.readings(max(now - self._head.span, since - _OVERLAP), now + AHEAD), now)
+        except Transient:
+            self.missed(since)
+            raise
 
     def _told_another(self, host: HostRecord) -> bool:
         known = max(filter(None, (self._heard.get(host.name), self._read.get(host.name))), default=None)

@@ -1,4 +1,4 @@
-"""The hosts in memory: whose token it is, and what each said last, without the database in every report's way.
+"""The hosts in memory: what each said last, without the database in every report's way.
 
 The newest state of each host is written behind, many hosts at once. What a crash takes with it is said again by the
 host's next report; samples are never kept back here.
@@ -9,19 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tidegate.controller.ports import HostBook
 from tidegate.model.reading import HostName
-from tidegate.runtime.clock import SystemClock
 from tidegate.runtime.errors import Transient
 from tidegate.wire import HostRecord, HostState
-
-TRUSTED = timedelta(seconds=30)
-"""Real time for which a good token is good: so much later a host is refused that another controller revoked."""
-RENEW_EVERY = timedelta(seconds=10)
-"""Real time: one question for all hosts, in place of one from each of them in every `TRUSTED`."""
-_MOST_TOKENS = 100_000
 
 
 class Roster:
@@ -29,76 +22,19 @@ class Roster:
 
     def __init__(self, book: HostBook) -> None:
         self._book = book
-        self._real = SystemClock()
         self._lock = threading.Lock()
-        self._tokens: dict[str, tuple[HostName, float]] = {}
-        """Whose each is, and when that was certain last."""
-        self._distrusted = 0
-        """How often tokens were taken away by us: what was read meanwhile may still have them."""
         self._known: dict[HostName, HostRecord] = {}
         """With what each said last, to us or, as far as it was asked for, to another."""
         self._unwritten: set[HostName] = set()
         self._listing: Sequence[HostRecord] = ()
 
-    def trusted(self, token_hash: str) -> HostName | None:
-        """Whose token this is, if that is certain without asking."""
-        found = self._tokens.get(token_hash)
-        if found is None or self._real.monotonic() - found[1] > TRUSTED.total_seconds():
-            return None
-        return found[0]
-
-    def authenticate(self, token_hash: str) -> HostName | None:
-        """Whose token this is; None when nobody's or revoked.
-
-        While the database is away a token that was good is good: what it brings is shown, and can change nothing.
-        """
-        if (name := self.trusted(token_hash)) is not None:
-            return name
-        try:
-            name = self._book.authenticate(token_hash)
-        except Transient:
-            if token_hash not in self._tokens:
-                raise
-            return self._tokens[token_hash][0]
-        with self._lock:
-            if name is None:
-                self._tokens.pop(token_hash, None)
-            else:
-                if len(self._tokens) >= _MOST_TOKENS:
-                    self._tokens.clear()
-                self._tokens[token_hash] = (name, self._real.monotonic())
-        return name
-
-    def renew(self) -> None:
-        """Look whether the tokens in use are still good, all of them at once; raises Transient, and then they age."""
-        with self._lock:
-            distrusted, used = self._distrusted, set(self._tokens)
-        since = self._real.monotonic()
-        good = self._book.good_tokens(used)
-        with self._lock:
-            if distrusted == self._distrusted:
-                self._tokens = {
-                    token: kept if token not in used else (good[token], since)
-                    for token, kept in self._tokens.items()
-                    if token in good or token not in used
-                }
-
     def enroll(self, name: HostName, token_hash: str, now: datetime) -> bool:
         """Add a host, or give it another token; False when it existed."""
-        new = self._book.enroll(name, token_hash, now)
-        self._distrust(name)
-        return new
+        return self._book.enroll(name, token_hash, now)
 
     def revoke(self, name: HostName, now: datetime) -> bool:
         """Refuse the host from now on; False when there is none."""
-        found = self._book.revoke(name, now)
-        self._distrust(name)
-        return found
-
-    def _distrust(self, name: HostName) -> None:
-        with self._lock:
-            self._distrusted += 1
-            self._tokens = {token: kept for token, kept in self._tokens.items() if kept[0] != name}
+        return self._book.revoke(name, now)
 
     def seen(self, name: HostName, state: HostState, at: datetime) -> None:
         """Remember the last live state; it is written by the next `flush`."""

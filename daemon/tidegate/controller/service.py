@@ -10,14 +10,16 @@ from datetime import timedelta
 
 import structlog
 
+from tidegate.controller.front import Front
+from tidegate.controller.heard import Listener
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.leader import Leader
 from tidegate.controller.readiness import TICK
-from tidegate.controller.roster import RENEW_EVERY, Roster
+from tidegate.controller.recent_past import RecentPast
+from tidegate.controller.roster import Roster
 from tidegate.controller.running_config import RunningConfig
 from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
-from tidegate.controller.wishes import Wishes
 from tidegate.runtime.clock import Clock, SystemClock
 from tidegate.runtime.collector import EVERYTHING_EVERY, collect_everything, spare_the_old
 from tidegate.runtime.errors import Transient
@@ -28,8 +30,7 @@ from tidegate.runtime.serve import HttpServer, raise_file_limit
 _log = structlog.get_logger()
 
 _SWITCH_SECONDS = 0.000_1
-"""How long a thread may keep others from Python (usual: 5 ms): a large tick must not hold up reports, which wait for
-their turn again after each answer of the database."""
+"""How long a thread may keep others from Python (usual: 5 ms): a large tick must not hold up the lease, nor people."""
 _HUNG_SECONDS = 120.0
 """Real seconds that a tick may take before the watchdog takes it for one that never ends."""
 FLUSH_HOSTS_EVERY = timedelta(seconds=0.25)
@@ -38,8 +39,6 @@ hosts a minute held up reports when they were written by the second."""
 NOTE_JOBS_EVERY = timedelta(seconds=30)
 _APART = timedelta(seconds=0.125)
 """Jobs of whole seconds begin so far apart, that they do not all come at once with every one."""
-WISHES_EVERY = timedelta(seconds=1)
-"""Real time: how much later an agent that waits at another controller than the leader hears a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +49,17 @@ class Controller:
     current: RunningConfig
     state: State
     leader: Leader
-    wishes: Wishes
     roster: Roster
     tick: Tick
     note_jobs: Callable[[], None]
     """Keeps how the jobs did where `tidegate db status` finds it."""
     jobs: Jobs
     loop: Loop
-    server: HttpServer
-    end_polls: Callable[[], None]
-    """Answers every agent that waits for a command, so that the server can stop at once."""
+    inner: HttpServer
+    """Answers everything but agents, which the front does."""
+    front: Front
+    hearing: Listener
+    past: RecentPast
 
 
 def serve(controller: Controller, lifecycle: Lifecycle) -> None:
@@ -91,16 +91,17 @@ def serve(controller: Controller, lifecycle: Lifecycle) -> None:
         stack.callback(_let_go, leader, controller.roster)
         stack.callback(steady.stop)
         stack.callback(loop.stop)
-        controller.server.start()
-        stack.callback(controller.server.stop)
-        stack.callback(controller.end_polls)
+        controller.inner.start()
+        stack.callback(controller.inner.stop)
+        stack.callback(controller.front.stop)
+        controller.front.start(controller.inner.address, controller.hearing, controller.past.missed)
         loop.every(TICK, settings.tick, look_or_tick, only_if=leader.may_look)
         controller.jobs.schedule(loop, leader)
         loop.start()
         lifecycle.on_reload = reload
         hung = max(_HUNG_SECONDS, 4 * clock.real_seconds(settings.tick))
         lifecycle.watchdog(lambda: loop.ended_within(TICK, hung))
-        address = f"http://{settings.listen.host}:{controller.server.port}/"
+        address = f"http://{settings.listen.host}:{controller.front.port}/"
         _log.info("controller serves", address=address, pools=len(current.settings.fleet.pools))
         lifecycle.ready(f"serving on {address}")
         lifecycle.wait()
@@ -112,8 +113,6 @@ def _in_real_time(controller: Controller) -> Loop:
     leader, steady = controller.leader, Loop(SystemClock())
     steady.every("lease", leader.renewal, leader.stand, first_after=leader.renewal)
     steady.every("hosts", FLUSH_HOSTS_EVERY, controller.roster.flush)
-    steady.every("wishes", WISHES_EVERY, controller.wishes.refresh, first_after=_APART)
-    steady.every("tokens", RENEW_EVERY, controller.roster.renew, first_after=RENEW_EVERY + 3 * _APART)
     steady.every("garbage", EVERYTHING_EVERY, collect_everything, first_after=EVERYTHING_EVERY)
     steady.every("note_jobs", NOTE_JOBS_EVERY, leader.led(controller.note_jobs), 5 * _APART, leader.leads)
     return steady

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tidegate import __version__
 from tidegate.bills.traffic_file import read_traffic
@@ -21,8 +21,9 @@ from tidegate.controller.counts import Counts
 from tidegate.controller.delivery import Delivery
 from tidegate.controller.engine_views import AHEAD, EngineViews
 from tidegate.controller.first_token import ensure_operator_token
+from tidegate.controller.front import Front, FrontSetup
 from tidegate.controller.head import Head
-from tidegate.controller.intake import Intake
+from tidegate.controller.hearing import Hearing
 from tidegate.controller.jobs import Jobs
 from tidegate.controller.leader import Leader
 from tidegate.controller.learned_prices import LearnedPrices
@@ -37,11 +38,9 @@ from tidegate.controller.state import State
 from tidegate.controller.tick import Tick
 from tidegate.controller.wiring_bills import bill_side
 from tidegate.controller.wiring_source import MetricSource, metric_source
-from tidegate.controller.wishes import Wishes
 from tidegate.decide.plan import plan
 from tidegate.expose.controller_pages import ControllerPages
-from tidegate.link.bell import Bell
-from tidegate.link.report_endpoint import build_app
+from tidegate.link.application import build_app
 from tidegate.model.overview import JobOverview, Overview
 from tidegate.model.reading import HostName
 from tidegate.notify.webhook import Webhook
@@ -51,7 +50,7 @@ from tidegate.runtime.lifecycle import Lifecycle
 from tidegate.runtime.loop import JobHealth, Loop
 from tidegate.runtime.pace import Pace
 from tidegate.runtime.retry import Stopped, patiently
-from tidegate.runtime.serve import HttpServer
+from tidegate.runtime.serve import HttpServer, tcp, unseen
 from tidegate.store.fence import Fence
 from tidegate.store.housekeeping import Housekeeping
 from tidegate.store.leadership import StoredLeadership
@@ -59,7 +58,9 @@ from tidegate.store.opening import kept_open
 from tidegate.store.store import Store
 
 _STANDS_BACK = 10
-"""How much nicer ticks and jobs are than the threads that take reports and answer."""
+"""How much nicer ticks and jobs are than the front, which takes reports."""
+_PEOPLE_STAND_BACK = 5
+"""How much nicer pages and questions are."""
 _VIEWS_KEPT = 2
 """How many view windows of readings stay in memory: one, and what comes in while a tick looks at it."""
 
@@ -100,9 +101,8 @@ class _Parts:
     state: State
     source: MetricSource
     roster: Roster
-    wishes: Wishes
+    front: Front
     loop: Loop
-    bell: Bell
 
 
 def _parts(current: RunningConfig, store: Store, house: Housekeeping, leader: Leader, clock: Clock) -> _Parts:
@@ -110,42 +110,54 @@ def _parts(current: RunningConfig, store: Store, house: Housekeeping, leader: Le
     state = State(Overview(__version__, clock.now()), current, Counts())
     state.leadership = leader.view
     state.alerts = store.alerts.states()  # what fires goes on firing on the page until the alerts are judged again
-    loop, bell = Loop(clock, back=_STANDS_BACK), Bell()
+    loop = Loop(clock, back=_STANDS_BACK)
     state.jobs = lambda: tuple(_job(name, health) for name, health in loop.health().items())
-    wishes = Wishes(store.replicas, bell.ring, lambda: leader.view().epoch)
     source = metric_source(current, store, house.usage, state, head)
-    return _Parts(current, store, house, leader, clock, head, state, source, Roster(store.hosts), wishes, loop, bell)
+    front = _front(current, store.database.dsn, leader, clock, head.span)
+    return _Parts(current, store, house, leader, clock, head, state, source, Roster(store.hosts), front, loop)
 
 
-def _observing(parts: _Parts) -> tuple[Intake, Observer]:
-    """Those who take in what hosts report, and those who look at it."""
+def _front(current: RunningConfig, dsn: str, leader: Leader, clock: Clock, recent: timedelta) -> Front:
+    place, level = current.settings.controller, current.settings.log_level
+
+    def epoch() -> int:
+        return leader.view().epoch
+
+    def setup(listening: int, inner: bytes) -> FrontSetup:
+        return FrontSetup(dsn, listening, inner, clock, place.source, recent, epoch(), level)
+
+    return Front(tcp(place.listen.host, place.listen.port), setup, epoch, clock)
+
+
+def _observing(parts: _Parts) -> tuple[Hearing, RecentPast, Observer]:
+    """Who remembers what hosts report, who completes that from the store, and who looks at it."""
     views_of, source = EngineViews(), parts.source
 
     def prepare(host: HostName, at: datetime) -> None:
         views_of(host, parts.head.of(host, at + AHEAD - parts.current.settings.controller.view_window))
 
-    intake = Intake(source.reports, parts.roster, parts.wishes, parts.head, parts.state, prepare)
+    hearing = Hearing(source.reports, parts.roster, parts.head, parts.state, prepare)
+    past = RecentPast(parts.head, source.reports, hearing.heard, parts.leader.began_at)
     observer = Observer(
         source.recent,
         parts.roster,
         parts.store.replicas,
         parts.store.decisions,
-        RecentPast(parts.head, source.reports, intake.heard, parts.leader.began_at),
+        past,
         parts.leader.began_at,
         parts.store.commands,
         silent=source.silent,
         views_of=views_of,
     )
-    return intake, observer
+    return hearing, past, observer
 
 
-def _api(parts: _Parts, intake: Intake, costs: Costs, ready: Callable[[], tuple[bool, str]]) -> Api:
+def _api(parts: _Parts, costs: Costs, ready: Callable[[], tuple[bool, str]]) -> Api:
     store = parts.store
     return Api(
         parts.clock,
         parts.current,
         parts.state,
-        intake,
         parts.roster,
         store.users,
         store.replicas,
@@ -154,6 +166,7 @@ def _api(parts: _Parts, intake: Intake, costs: Costs, ready: Callable[[], tuple[
         ready,
         Queries(parts.source.histories),
         store.commands,
+        parts.front.distrust,
     )
 
 
@@ -164,8 +177,8 @@ def _build(current: RunningConfig, store: Store, house: Housekeeping, leader: Le
     leader.stand()
     parts = _parts(current, store, house, leader, clock)
     state, loop = parts.state, parts.loop
-    intake, observer = _observing(parts)
-    actor = Actor(store.replicas, parts.wishes.changed)
+    hearing, past, observer = _observing(parts)
+    actor = Actor(store.replicas, parts.front.changed)
     costs = _costs(parts)
     prices = LearnedPrices(costs.ledger.lessons)
     tick = Tick(current, observer, plan, store.replicas, store.decisions, actor, state, prices)
@@ -179,13 +192,12 @@ def _build(current: RunningConfig, store: Store, house: Housekeeping, leader: Le
     def note_jobs() -> None:
         store.job_runs.note(state.jobs(), leader.name, clock.now())
 
-    listen, bills = settings.controller.listen, bill_side(store.bills, current, clock)
-    app = build_app(_api(parts, intake, costs, ready), ControllerPages(clock, ready), parts.bell, bills.door)
-    server = HttpServer(app, listen.host, listen.port, "controller")
+    bills = bill_side(store.bills, current, clock)
+    app = build_app(_api(parts, costs, ready), ControllerPages(clock, ready), bills.door)
+    inner = HttpServer(app, unseen, "controller", back=_PEOPLE_STAND_BACK)
     jobs = replace(_jobs(parts, costs, prices), bills=bills.watch)
-    wishes, roster, bell = parts.wishes, parts.roster, parts.bell
     return Controller(
-        clock, current, state, leader, wishes, roster, tick, note_jobs, jobs, loop, server, end_polls=bell.close
+        clock, current, state, leader, parts.roster, tick, note_jobs, jobs, loop, inner, parts.front, hearing, past
     )
 
 

@@ -51,7 +51,7 @@ def metric_source(current: RunningConfig, store: Store, usage: Usage, state: Sta
     state.source = measured.state
     buckets = MeasuredBuckets(store.database, store.fence)
     return MetricSource(
-        reports=LeftOut(state.counts),
+        reports=LeftOut(),
         usage=MeasuredUsage(samples, words, buckets, store.usage),
         histories=MeasuredHistory(samples, PastWords(place)),
         recent=measured,

@@ -94,7 +94,7 @@ _CONTROL = (
     _n("decisions", "Decisions written, one for each pool and tick.", "pool"),
     _n("actions", "Actions carried out; outcome is applied or failed.", "kind", "outcome"),
     _n("reports", "Reports by fate: stored, duplicate, left_out (a Prometheus is the source), malformed, "
-       "unauthorized, too_large, failed.", "result"),
+       "unauthorized, too_large, failed; unseen (stored, but too late for a tick's memory).", "result"),
     _n("ticks", "Ticks by result: ok or failed.", "result"),
     _k("tick_duration_seconds", "How long the last tick took."),
     _k("tick_last_success_timestamp_seconds", "When a tick last went through."),

@@ -1,4 +1,4 @@
-"""What the HTTP endpoint needs of the controller: plain values in and out; no HTTP in it."""
+"""What people and programs need of the controller through its HTTP endpoint: plain values in and out; no HTTP in it."""
 
 from __future__ import annotations
 
@@ -13,45 +13,14 @@ from tidegate.model.history import History, Limits, Question
 from tidegate.model.overview import CostsOverview, Endpoint, Overview
 from tidegate.model.reading import HostName
 from tidegate.model.records import DecisionRecord, PoolFigures
-from tidegate.wire import Answer, Arrival, Desired, HostRecord
+from tidegate.wire import HostRecord
 
 
 class ControllerApi(Protocol):
     """The controller behind its endpoint. Calls may block (database) and may raise Transient or Permanent."""
 
-    def host_of(self, token_hash: str) -> HostName | None:
-        """Whose host token this is."""
-        ...
-
-    def trusted_host(self, token_hash: str) -> HostName | None:
-        """Whose host token this is, where that is certain at once; never blocks."""
-        ...
-
     def user_of(self, token_hash: str) -> tuple[str, str] | None:
         """The (name, role) of a user's token."""
-        ...
-
-    def refused(self, fate: str) -> None:
-        """Count a report that was refused: malformed, unauthorized, too_large or failed."""
-        ...
-
-    def take(self, arrivals: Sequence[Arrival]) -> Sequence[Answer | Exception]:
-        """Store batches of many hosts together: an answer for each, or what it failed by.
-
-        ValueError (nothing of the batch is stored): a vector does not fit its layout.
-        """
-        ...
-
-    def look(self) -> None:
-        """Look at what was taken, for the next tick: whoever brought it has his answer and does not wait for that."""
-        ...
-
-    def known_desired(self, host: HostName) -> Desired | None:
-        """The same as `desired`, where it is certain at once; never blocks."""
-        ...
-
-    def desired(self, host: HostName) -> Desired:
-        """Everything that the host should run now."""
         ...
 
     def overview(self) -> Overview:

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.concurrency import run_in_threadpool
 
 from tidegate.link.controller_api import ControllerApi
 from tidegate.link.problems import Refused
-from tidegate.model.reading import HostName
 from tidegate.runtime.tokens import token_hash
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
-HostGuard = Callable[[HTTPAuthorizationCredentials | None], Awaitable[HostName]]
 UserGuard = Callable[[HTTPAuthorizationCredentials | None], str]
-
-
-def host_guard(api: ControllerApi) -> HostGuard:
-    """A dependency that answers the host whose token was sent; 401 when it is nobody's or revoked."""
-
-    async def host_of(credentials: Credentials) -> HostName:
-        host = None
-        if credentials:  # a thread only for a question to the database: hundreds of hosts ask each second
-            token = token_hash(credentials.credentials)
-            host = api.trusted_host(token) or await run_in_threadpool(api.host_of, token)
-        if host is None:
-            api.refused("unauthorized")
-            raise Refused(
-                401,
-                "no host has this token" if credentials else "a host token is needed",
-                "`tidegate host enroll NAME` prints one; put it into the agent's token_file",
-            )
-        return host
-
-    return host_of
 
 
 def operator_guard(api: ControllerApi) -> UserGuard:

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from tidegate.link.problems import Refused
-from tidegate.wire import MAX_BODY_BYTES
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from tidegate.link.asgi import App, Message, Receive, Scope, Send, refuse
+from tidegate.link.problems import Explained, Refused
 
 SMALL_BODY_BYTES = 64 * 1024
 LIST_BODY_BYTES = 8 * 1024 * 1024
@@ -30,45 +23,42 @@ BODY_SECONDS = 30.0
 class BodyLimit:
     """ASGI middleware: caps the body by path and the time that it takes, before anything parses it."""
 
-    def __init__(self, app: App, on_report_too_large: Callable[[], None], seconds: float = BODY_SECONDS) -> None:
-        self._app, self._on_report_too_large, self._seconds = app, on_report_too_large, seconds
+    def __init__(self, app: App, seconds: float = BODY_SECONDS) -> None:
+        self._app, self._seconds = app, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; answers 413 to a declared excess and 415 to a compressed body by itself."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        cap, seconds, too_large = self._bounds(scope["path"])
-        refused = _check_headers(dict(scope["headers"]), cap)
+        cap, seconds = self._bounds(scope["path"])
+        refused = check_headers(dict(scope["headers"]), cap)
         if refused is None:
-            await self._app(scope, _Capped(receive, cap, seconds, too_large), send)
-            return
-        if refused.status == 413:
-            too_large()
-        await _answer(send, refused)
+            await self._app(scope, Capped(receive, cap, seconds), send)
+        else:
+            await refuse(send, Explained(refused.status, refused.problem))
 
-    def _bounds(self, path: str) -> tuple[int, float, Callable[[], None]]:
-        """How large a body may be, how long it may take, and whom an excess is told."""
-        if path == "/v1/report":
-            return MAX_BODY_BYTES, self._seconds, self._on_report_too_large
+    def _bounds(self, path: str) -> tuple[int, float]:
+        """How large a body may be, and how long it may take."""
         if path.startswith(UPLOADS):
-            return UPLOAD_BYTES, UPLOAD_SECONDS, _not_counted
-        return (LIST_BODY_BYTES if path in _LISTS else SMALL_BODY_BYTES), self._seconds, _not_counted
+            return UPLOAD_BYTES, UPLOAD_SECONDS
+        return (LIST_BODY_BYTES if path in _LISTS else SMALL_BODY_BYTES), self._seconds
 
 
-def _not_counted() -> None:
-    """A command that is too large is told so, and is no report."""
+def _nobody() -> None:
+    """A command that is too large is told so, and nobody else."""
 
 
-class _Capped:
+class Capped:
     """A `receive` that counts, and raises `Refused` where the application reads too much or too long."""
 
-    def __init__(self, receive: Receive, cap: int, seconds: float, on_too_large: Callable[[], None]) -> None:
+    def __init__(self, receive: Receive, cap: int, seconds: float, on_too_large: Callable[[], None] = _nobody) -> None:
         self._receive, self._cap, self._seconds, self._on_too_large = receive, cap, seconds, on_too_large
         self._left, self._complete = cap, False
         self._until: float | None = None
 
     async def __call__(self) -> Message:
+        """The next message of the request."""
         if self._complete:  # what follows the body is the wait for a disconnect: no time limit on that
             return await self._receive()
         loop = asyncio.get_running_loop()
@@ -86,7 +76,8 @@ class _Capped:
         return message
 
 
-def _check_headers(headers: Mapping[bytes, bytes], cap: int) -> Refused | None:
+def check_headers(headers: Mapping[bytes, bytes], cap: int) -> Refused | None:
+    """What is wrong with a request before its body is read."""
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length[:20]) > cap:
         return _too_large(cap)
@@ -97,11 +88,3 @@ def _check_headers(headers: Mapping[bytes, bytes], cap: int) -> Refused | None:
 
 def _too_large(cap: int) -> Refused:
     return Refused(413, f"the body is larger than {cap} bytes", "send fewer reports in one batch")
-
-
-async def _answer(send: Send, refused: Refused) -> None:
-    body = refused.problem.model_dump_json().encode()
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -166,7 +166,7 @@ class SummaryShape(Shape):
     leaving: int
     target: int
     reports: dict[str, int]
-    """By fate: stored, duplicate, malformed, unauthorized, too_large, failed."""
+    """By fate: stored, duplicate, malformed, unauthorized, too_large, failed, unseen."""
     actions: dict[str, int]
     """By kind, those applied."""
     notices: dict[str, int]

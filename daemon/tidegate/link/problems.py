@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -37,9 +38,17 @@ class Problem(BaseModel):
 class Refused(Exception):  # noqa: N818 - named for what happens
     """Ends a request with a status and a problem."""
 
-    def __init__(self, status: int, error: str, remedy: str = "", places: Sequence[Place] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        remedy: str = "",
+        places: Sequence[Place] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(error)
         self.status, self.problem = status, Problem(error=error, remedy=remedy, places=list(places))
+        self.headers = headers or ({"WWW-Authenticate": "Bearer"} if status == 401 else {})
 
 
 def places(errors: Sequence[Any]) -> list[Place]:
@@ -73,13 +82,40 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An error as it is answered."""
+
+    status: int
+    problem: Problem
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def explain(error: Exception) -> Explained | None:
+    """How an error is answered; None for one that nobody foresaw."""
+    if isinstance(error, Refused):
+        return Explained(error.status, error.problem, error.headers)
+    if isinstance(error, Transient):
+        problem = Problem(error=str(error), remedy="try again; nothing was stored")
+        return Explained(503, problem, {"Retry-After": "5"})
+    if isinstance(error, Permanent):
+        return Explained(500, Problem(error=str(error), remedy="see the controller's log"))
+    return None
+
+
 def install(app: FastAPI) -> None:
     """Answer every foreseen error as a `Problem`."""
 
-    @app.exception_handler(Refused)
-    def refused(_request: Request, error: Refused) -> JSONResponse:
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        return JSONResponse(error.problem.model_dump(), error.status, headers)
+    def foreseen(request: Request, error: Exception) -> JSONResponse:
+        found = explain(error)
+        if found is None:
+            raise error
+        if found.status == 500:
+            _log.error("request failed", path=request.url.path, error=str(error))
+        return JSONResponse(found.problem.model_dump(), found.status, found.headers)
+
+    for kind in (Refused, Transient, Permanent):
+        app.add_exception_handler(kind, foreseen)
 
     @app.exception_handler(RequestValidationError)
     def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
@@ -90,13 +126,3 @@ def install(app: FastAPI) -> None:
     def known(_request: Request, error: HTTPException) -> JSONResponse:
         headers = dict(error.headers or {})
         return JSONResponse(Problem(error=str(error.detail)).model_dump(), error.status_code, headers)
-
-    @app.exception_handler(Transient)
-    def transient(_request: Request, error: Transient) -> JSONResponse:
-        problem = Problem(error=str(error), remedy="try again; nothing was stored")
-        return JSONResponse(problem.model_dump(), 503, {"Retry-After": "5"})
-
-    @app.exception_handler(Permanent)
-    def permanent(request: Request, error: Permanent) -> JSONResponse:
-        _log.error("request failed", path=request.url.path, error=str(error))
-        return JSONResponse(Problem(error=str(error), remedy="see the controller's log").model_dump(), 500)

@@ -1,8 +1,7 @@
 """Where reports wait for their turn: what many hosts bring at the same time is read, stored and answered together.
 
-One thread works for all of them, and takes whatever came while it was busy: nobody waits for a timer, and no thread
-for another. A thread a report would cost several times its work in switches, and each would wait for Python's lock
-whenever a tick thinks.
+A few threads work for all of them, and take whatever came while they were busy: nobody waits for a timer, nor for what
+the database does for somebody else. A thread a report would cost several times its work in switches.
 """
 
 from __future__ import annotations
@@ -10,24 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 
-import structlog
 from pydantic import BaseModel, ValidationError
 
-from tidegate.link.controller_api import ControllerApi
+from tidegate.link.agent_api import AgentApi
 from tidegate.link.problems import Refused, malformed
 from tidegate.model.reading import HostName
 from tidegate.runtime.collector import settle_young
 from tidegate.wire import ACCEPTED_VERSIONS, Answer, Arrival, Batch
 
-_log = structlog.get_logger()
-
 _MOST = 64
 """Reports that are taken together: as many as the store puts into one transaction."""
+_THREADS = 4
 
 
 class _Envelope(BaseModel):
@@ -63,61 +60,51 @@ class _Turn:
 class ReportDesk:
     """Takes the bodies of reports, from any event loop."""
 
-    def __init__(self, api: ControllerApi) -> None:
+    def __init__(self, api: AgentApi, threads: int = _THREADS) -> None:
         self._api = api
         self._lock = Lock()
         self._waiting: deque[_Turn] = deque()
-        self._turns: Sequence[_Turn] = ()
-        """Those that are being worked on."""
-        self._busy = False
-        self._failed = ""
-        """What went wrong with the last group, once its members had their answers."""
-        self._thread = ThreadPoolExecutor(1, "reports")
+        self._idle = threads
+        self._threads = ThreadPoolExecutor(threads, "reports")
 
     async def take(self, host: HostName, body: bytes, arrived: datetime) -> bytes:
         """The answer to a host's batch, as JSON; raises Refused, or Transient when the database is away."""
         turn = _Turn(host, body, arrived, asyncio.get_running_loop().create_future())
         with self._lock:
             self._waiting.append(turn)
-            idle, self._busy = not self._busy, True
-        if idle:
-            self._begin()
+            begin = self._idle > 0
+            self._idle -= begin
+        if begin:
+            self._threads.submit(self._work)
         return await turn.answer
 
-    def _begin(self) -> None:
-        self._thread.submit(self._work).add_done_callback(self._after)
-
     def _work(self) -> None:
+        while turns := self._next():
+            try:
+                self._take(turns)
+            except Exception as error:  # noqa: BLE001 - whoever waits is told, and the server says it to the log
+                for turn in turns:
+                    turn.tell(error)
+            settle_young()
+
+    def _next(self) -> list[_Turn]:
+        """Who has his turn now; with nobody this thread is idle."""
         with self._lock:
-            self._turns = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
-        turns, arrivals = [], []
-        for turn in self._turns:
+            turns = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+            self._idle += not turns
+        return turns
+
+    def _take(self, turns: Sequence[_Turn]) -> None:
+        arrivals, read = [], []
+        for turn in turns:
             try:
                 arrivals.append(Arrival(turn.host, self._read(turn), turn.arrived))
-                turns.append(turn)
+                read.append(turn)
             except Refused as refused:
                 turn.tell(refused)
         answers = self._api.take(arrivals) if arrivals else ()
-        for turn, answer in zip(turns, answers, strict=True):
+        for turn, answer in zip(read, answers, strict=True):
             turn.tell(self._said(answer))
-        self._turns = ()
-        self._api.look()
-        settle_young()
-
-    def _after(self, work: Future[None]) -> None:
-        """Go on with those that came meanwhile; whoever has no answer since something went wrong is told so."""
-        error = work.exception()
-        if isinstance(error, Exception):
-            for turn in self._turns:
-                turn.tell(error)
-            if not self._turns and self._failed != repr(error):  # they have their answers: only the log is left to tell
-                _log.error("what was reported could not be looked at", exc_info=error)
-        self._failed = repr(error) if error else ""
-        with self._lock:
-            self._turns, self._busy = (), bool(self._waiting)
-            more = self._busy
-        if more:
-            self._begin()
 
     def _read(self, turn: _Turn) -> Batch:
         try:

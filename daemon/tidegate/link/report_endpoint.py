@@ -1,103 +1,132 @@
-"""The controller's end of the wire: takes reports and hands out desired state; the one FastAPI application."""
+"""What agents ask, a hundred times a second where they are thousands: reports, and what they should run.
+
+Plain ASGI: a framework's way through its routes and dependencies costs several times what is done here. Everything
+else that is asked goes to `rest`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+from urllib.parse import parse_qsl
 
-from fastapi import Depends, FastAPI, Query, Request, Response
-from fastapi.openapi.utils import get_openapi
+import structlog
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
 
-from tidegate import __version__
+from tidegate.link.agent_api import AgentApi
+from tidegate.link.asgi import App, Receive, Scope, Send, refuse, respond
 from tidegate.link.bell import Bell
-from tidegate.link.bill_routes import BillDoor, add_bill_routes
-from tidegate.link.controller_api import ControllerApi
-from tidegate.link.cost_routes import add_cost_routes
-from tidegate.link.guards import host_guard
-from tidegate.link.limits import App, BodyLimit
-from tidegate.link.operator_routes import add_operator_routes
-from tidegate.link.page_routes import Pages, add_page_routes
-from tidegate.link.pool_routes import add_pool_routes
-from tidegate.link.problems import RESPONSES, Refused, install
-from tidegate.link.query_routes import add_query_routes
+from tidegate.link.limits import BODY_SECONDS, Capped, check_headers
+from tidegate.link.problems import Explained, Problem, Refused, explain, places
 from tidegate.link.report_desk import ReportDesk
 from tidegate.model.reading import HostName
-from tidegate.wire import Answer, Batch, Desired
+from tidegate.runtime.tokens import token_hash
+from tidegate.wire import MAX_BODY_BYTES, Desired
 
+_log = structlog.get_logger()
+
+REPORT, DESIRED = "/v1/report", "/v1/desired"
 MAX_WAIT_SECONDS = 25.0
 """Below the idle time-out of common proxies (60 s) and of the agent's own client."""
+_Counted = Annotated[int, Field(ge=0, lt=2**63)]
+_Work = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-def build_app(api: ControllerApi, pages: Pages, bell: Bell, bills: BillDoor | None = None) -> App:
-    """The application: /v1 for agents, people and programs; pages and metrics beside it."""
-    app = FastAPI(
-        title="Tidegate controller",
-        version=__version__,
-        openapi_url="/v1/openapi.json",
-        docs_url=None,
-        redoc_url=None,
-    )
-    install(app)
-    _add_agent_routes(app, api, bell)
-    add_operator_routes(app, api)
-    add_pool_routes(app, api)
-    add_query_routes(app, api)
-    add_cost_routes(app, api)
-    if bills is not None:
-        add_bill_routes(app, api, bills)
-    add_page_routes(app, api, pages)
-    app.openapi = _describe(app)  # type: ignore[method-assign] # FastAPI's documented way to extend it
-    return BodyLimit(app, on_report_too_large=lambda: api.refused("too_large"))
+class Position(BaseModel):
+    """What an agent asks `/v1/desired` with: where it stands, and how many real seconds it would wait for news."""
+
+    after: _Counted = 0
+    after_epoch: _Counted = 0
+    wait: Annotated[float, Field(ge=0, le=MAX_WAIT_SECONDS)] = 0.0
 
 
-def _add_agent_routes(app: FastAPI, api: ControllerApi, bell: Bell) -> None:
-    of_host, desk = host_guard(api), ReportDesk(api)
+class ReportEndpoint:
+    """An ASGI application; `stop` of its server is quick once the bell is closed."""
 
-    @app.post(
-        "/v1/report",
-        tags=["agent"],
-        response_model=Answer,
-        responses=RESPONSES,
-        openapi_extra={"requestBody": _BATCH_BODY},
-    )
-    async def report(host: HostName = Depends(of_host), body: bytes = Depends(_body)) -> Response:  # noqa: B008 - FastAPI
-        """Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten."""
-        return Response(await desk.take(host, body, api.now()), media_type="application/json")
+    def __init__(self, agents: AgentApi, bell: Bell, rest: App) -> None:
+        self._agents, self._bell, self._rest = agents, bell, rest
+        self._desk = ReportDesk(agents)
+        self._works: dict[str, tuple[str, _Work]] = {REPORT: ("POST", self._report), DESIRED: ("GET", self._desired)}
 
-    @app.get("/v1/desired", tags=["agent"], responses={**RESPONSES, 204: {"description": "Nothing newer in time."}})
-    async def desired(
-        host: HostName = Depends(of_host),  # noqa: B008 - FastAPI
-        after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
-        after_epoch: Annotated[int, Query(ge=0, lt=2**63)] = 0,
-        wait: Annotated[float, Query(ge=0, le=MAX_WAIT_SECONDS)] = 0.0,
-    ) -> Desired:
-        """The host's desired state once it is newer than (after_epoch, after); waits up to `wait` real seconds."""
-        newer = await _newer(api, bell, host, (after_epoch, after), wait)
-        return newer if newer is not None else Response(status_code=204)  # type: ignore[return-value]
-
-
-async def _newer(api: ControllerApi, bell: Bell, host: HostName, after: tuple[int, int], wait: float) -> Desired | None:
-    loop = asyncio.get_running_loop()
-    until = end_of_wait(host, loop.time(), wait)
-    while True:
-        event = bell.listen(host)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        found = self._works.get(scope["path"]) if scope["type"] == "http" else None
+        if found is None:
+            await self._rest(scope, receive, send)
+            return
+        method, work = found
         try:
-            found = api.known_desired(host)
-            if found is None:
-                found = await run_in_threadpool(api.desired, host)
-            if (found.epoch, found.revision) > after:
-                return found
-            if bell.closed:
-                return None
-            await asyncio.wait_for(event.wait(), max(0.0, until - loop.time()))
-        except TimeoutError:
-            return None
-        finally:
-            bell.leave(host, event)
+            if scope["method"] != method:
+                raise Refused(405, f"{scope['path']} takes {method} alone", f"send {method}", headers={"Allow": method})
+            await work(scope, receive, send)
+        except Exception as error:
+            if (explained := _explained(error)) is None:
+                raise
+            if explained.status >= 500:
+                _log.error("request failed", path=scope["path"], error=str(error))
+            await refuse(send, explained)
+
+    async def _report(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten."""
+        headers = dict(scope["headers"])
+        refused = check_headers(headers, MAX_BODY_BYTES)
+        if refused is not None:
+            if refused.status == 413:
+                self._too_large()
+            raise refused
+        host = await self._host(headers)
+        body = await _body(Capped(receive, MAX_BODY_BYTES, BODY_SECONDS, self._too_large))
+        await respond(send, await self._desk.take(host, body, self._agents.now()))
+
+    async def _desired(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """The host's desired state once it is newer than where the agent stands; waits for it."""
+        host = await self._host(dict(scope["headers"]))
+        words = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        asked = Position.model_validate(dict(words))
+        newer = await self._newer(host, asked)
+        await (respond(send, b"", 204) if newer is None else respond(send, newer.model_dump_json().encode()))
+
+    async def _host(self, headers: dict[bytes, bytes]) -> HostName:
+        """Whose token was sent; 401 when it is nobody's or revoked."""
+        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        given = bool(token) and scheme.lower() == "bearer"
+        host = None
+        if given:  # a thread only for a question to the database
+            hashed = token_hash(token)
+            host = self._agents.trusted_host(hashed) or await run_in_threadpool(self._agents.host_of, hashed)
+        if host is None:
+            self._agents.refused("unauthorized")
+            raise Refused(
+                401,
+                "no host has this token" if given else "a host token is needed",
+                "`tidegate host enroll NAME` prints one; put it into the agent's token_file",
+            )
+        return host
+
+    async def _newer(self, host: HostName, asked: Position) -> Desired | None:
+        loop = asyncio.get_running_loop()
+        until = end_of_wait(host, loop.time(), asked.wait)
+        while True:
+            event = self._bell.listen(host)
+            try:
+                found = self._agents.known_desired(host)
+                if found is None:
+                    found = await run_in_threadpool(self._agents.desired, host)
+                if (found.epoch, found.revision) > (asked.after_epoch, asked.after):
+                    return found
+                if self._bell.closed or loop.time() >= until:
+                    return None
+                timer = loop.call_at(until, event.set)
+                await event.wait()
+                timer.cancel()
+            finally:
+                self._bell.leave(host, event)
+
+    def _too_large(self) -> None:
+        self._agents.refused("too_large")
 
 
 def end_of_wait(host: HostName, now: float, wait: float) -> float:
@@ -113,28 +142,20 @@ def end_of_wait(host: HostName, now: float, wait: float) -> float:
     return now + (left if left >= wait / 4 else left + wait / 2)
 
 
-async def _body(request: Request) -> bytes:
-    """The raw body; its size and time are bounded by `BodyLimit`."""
-    try:
-        return await request.body()
-    except ClientDisconnect:
-        raise Refused(400, "the client went away in the middle of the body", "send it again") from None
+async def _body(receive: Receive) -> bytes:
+    """The raw body; its size and time are bounded by `receive`."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "the client went away in the middle of the body", "send it again")
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
 
 
-_BATCH_BODY = {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Batch"}}}}
-
-
-def _describe(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    """The OpenAPI description with the batch in it, which the route reads by itself."""
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            description = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            schema = Batch.model_json_schema(ref_template="#/components/schemas/{model}")
-            shapes = description.setdefault("components", {}).setdefault("schemas", {})
-            shapes.update(schema.pop("$defs", {}))
-            shapes["Batch"] = schema
-            app.openapi_schema = description
-        return app.openapi_schema
-
-    return openapi
+def _explained(error: Exception) -> Explained | None:
+    if isinstance(error, ValidationError):  # of the query; a body is the desk's
+        found = places([{**one, "loc": ("query", *one["loc"])} for one in error.errors(include_context=False)])
+        return Explained(422, Problem(error="the request is not valid", remedy="see `places`", places=found))
+    return explain(error)

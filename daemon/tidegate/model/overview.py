@@ -141,7 +141,7 @@ class Tally:
     """What this process has counted since it started."""
 
     reports: Mapping[str, int] = field(default_factory=dict)
-    """By fate: stored, duplicate, left_out, malformed, unauthorized, too_large, failed."""
+    """By fate: stored, duplicate, left_out, malformed, unauthorized, too_large, failed, unseen."""
     decisions: Mapping[PoolName, int] = field(default_factory=dict)
     actions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By kind and outcome (applied, failed)."""

@@ -1,7 +1,7 @@
 """A process of ours beside this one, for work that would take Python's lock from threads that somebody waits for.
 
-It answers calls over a socket that is its standard input, several at a time, ends with it, and stands back behind all
-other processes on a busy core. What it says goes to our standard error.
+It answers calls over a socket that is its standard input, several at a time, ends when we hang up, and may stand back
+behind other processes on a busy core. What it says goes to our standard error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -27,8 +27,6 @@ from tidegate.runtime.errors import TidegateError, Transient
 
 _log = structlog.get_logger()
 
-_BACK = 10
-"""How much nicer it is than the process that it belongs to."""
 _WORKERS = 8
 _END_SECONDS = 10.0
 
@@ -39,16 +37,36 @@ Work = Callable[..., object]
 class Aside:
     """Our side: starts the process with the first call, and anew after it has ended; for any thread."""
 
-    def __init__(self, module: str, first: object) -> None:
-        """`module` is run (`answer_calls`), and is given `first`, which may hold a secret."""
-        self._module, self._first = module, first
+    def __init__(self, module: str, first: object, *, back: int = 0, files: Collection[int] = ()) -> None:
+        """`module` is run (`answer_calls`), and is given `first`, which may hold a secret.
+
+        `back`: how much nicer it is than the thread that starts it; `files`: open files of ours that it is given by
+        the same numbers.
+        """
+        self._start = partial(_Child, module, (back, first), tuple(files))
         self._lock = Lock()
         self._child: _Child | None = None
         self._closed = False
 
     def call(self, *arguments: object) -> Any:
         """What its work answers; raises what that raises, and Transient when the process ends before."""
-        return self._living().call(arguments)
+        return self.begin(*arguments).result()
+
+    def begin(self, *arguments: object) -> Future[Any]:
+        """The same, without waiting for the answer."""
+        return self._living().begin(arguments)
+
+    def tell(self, *arguments: object) -> Future[Any] | None:
+        """The same for a process that runs: none is started for it, and then there is no answer."""
+        child = self._child
+        return child.begin(arguments) if child is not None and not child.ended else None
+
+    def renew(self) -> None:
+        """End the process that runs, whatever it does; the next call starts another."""
+        with self._lock:
+            child, self._child = self._child, None
+        if child is not None:
+            child.process.kill()
 
     @property
     def pid(self) -> int | None:
@@ -68,7 +86,7 @@ class Aside:
                 raise Transient("stopping: nothing is begun any more")
             if self._child is None or self._child.ended:
                 try:
-                    self._child = _Child(self._module, self._first)
+                    self._child = self._start()
                 except OSError as error:
                     raise Transient(f"no process can be started ({error}); it is tried again") from error
             return self._child
@@ -77,19 +95,21 @@ class Aside:
 class _Child:
     """One process, and who waits for its answers."""
 
-    def __init__(self, module: str, first: object) -> None:
+    def __init__(self, module: str, first: object, files: Collection[int]) -> None:
         ours, theirs = socket.socketpair()
         command = (sys.executable, "-P", "-m", module)
         try:
             # A group of its own: Ctrl-C in a terminal is for us. Of our session: Linux weighs niceness within one
             # (sched(7), autogroups), and shares a core evenly between two.
-            self.process = subprocess.Popen(command, stdin=theirs.fileno(), env=_environment(), process_group=0)
+            self.process = subprocess.Popen(
+                command, stdin=theirs.fileno(), env=_environment(), process_group=0, pass_fds=files
+            )
         except OSError:
             ours.close()
             raise
         finally:
             theirs.close()
-        self._connection = Connection(ours.detach())
+        self._socket, self._connection = ours, Connection(os.dup(ours.fileno()))
         self._lock = Lock()
         self._waiting: dict[int, Future[Any]] = {}
         self._number = 0
@@ -97,7 +117,7 @@ class _Child:
         self._send(first)
         Thread(target=self._read, name=f"answers of {module}", daemon=True).start()
 
-    def call(self, arguments: tuple[object, ...]) -> Any:
+    def begin(self, arguments: tuple[object, ...]) -> Future[Any]:
         answer: Future[Any] = Future()
         with self._lock:
             self._number += 1
@@ -106,10 +126,12 @@ class _Child:
         self._send((number, arguments))
         if self.ended:
             self._give_up()
-        return answer.result()
+        return answer
 
     def end(self) -> None:
-        self.process.terminate()  # its work is made to be ended anywhere, and nobody waits for it any more
+        """Hang up: its work is made to be ended anywhere, and nobody waits for it any more."""
+        with suppress(OSError):  # it has ended by itself
+            self._socket.shutdown(socket.SHUT_RDWR)
         try:
             self.process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -133,6 +155,7 @@ class _Child:
         self.process.wait()
         self.ended = True
         self._connection.close()
+        self._socket.close()
         self._give_up()
 
     def _give_up(self) -> None:
@@ -147,14 +170,15 @@ def answer_calls(open_work: Callable[[Any], Work]) -> None:
 
     `open_work` makes the work of the first message.
     """
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the caller's affair
         signal.signal(number, signal.SIG_IGN)
-    with suppress(OSError):
-        os.nice(_BACK)
     connection, lock = Connection(os.dup(0)), Lock()
     workers = ThreadPoolExecutor(_WORKERS)
     with suppress(EOFError, OSError):
-        work = open_work(connection.recv())
+        back, first = connection.recv()
+        with suppress(OSError):
+            os.nice(back)
+        work = open_work(first)
         while True:
             number, arguments = connection.recv()
             workers.submit(_answer, connection, lock, number, partial(work, *arguments))

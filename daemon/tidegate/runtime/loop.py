@@ -6,10 +6,8 @@ every interval missed.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +18,7 @@ from apscheduler.schedulers.base import STATE_STOPPED
 
 from tidegate.runtime.clock import Clock, SystemClock
 from tidegate.runtime.errors import TidegateError
+from tidegate.runtime.niceness import stand_back
 
 _log = structlog.get_logger()
 _WORKERS = 8
@@ -60,7 +59,7 @@ class Loop:
         self._running = 0
         self._stopping = threading.Event()
         self._steady: list[threading.Thread] = []
-        workers = ThreadPoolExecutor(_WORKERS, {"initializer": _stand_back, "initargs": (back,)})
+        workers = ThreadPoolExecutor(_WORKERS, {"initializer": stand_back, "initargs": (back,)})
         self._scheduler = BackgroundScheduler(executors={"default": workers}, timezone=UTC)
 
     def every(
@@ -188,14 +187,3 @@ class Loop:
             told.add(said)
             return True
         return False
-
-
-def _stand_back(by: int) -> None:
-    """Make this thread alone nicer: Linux counts niceness by thread (sched(7)).
-
-    Nothing waits for it while it waits for the interpreter's lock, and it asks for that lock only when it gets the
-    core: so threads that answer somebody go first. Where a sandbox forbids it all threads stay alike.
-    """
-    if by:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + by)

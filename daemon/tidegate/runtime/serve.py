@@ -10,11 +10,13 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from tidegate.runtime.errors import Permanent
+from tidegate.runtime.niceness import stand_back
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -29,22 +31,36 @@ _BACKLOG = 2_048
 """After an outage everybody comes at once."""
 
 
-class HttpServer:
-    """One listening address. `start` returns once it accepts; `stop` lets answers under way finish."""
+Bind = Callable[[str], socket.socket]
+"""Gives the server of this name a socket that listens; raises Permanent with the address and the remedy."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, name: str, tls: ssl.SSLContext | None = None) -> None:
-        self._app, self._host, self._wanted, self._name, self._tls = app, host, port, name, tls
+
+class HttpServer:
+    """One listening socket. `start` returns once it accepts; `stop` lets answers under way finish."""
+
+    def __init__(
+        self, app: ASGIApp, bind: Bind, name: str, tls: ssl.SSLContext | None = None, *, back: int = 0
+    ) -> None:
+        """`bind`: such as `tcp(...)` or `unseen`; it is asked at the start. `back`: how much nicer its threads are."""
+        self._app, self._bind, self._name, self._tls, self._back = app, bind, name, tls, back
         self._socket: socket.socket | None = None
         self._turn: _Turn | None = None
 
     @property
     def port(self) -> int:
-        """The port that is listened on (the real one when 0 was asked for)."""
-        return int(self._socket.getsockname()[1]) if self._socket else self._wanted
+        """The port that is listened on, from the start on."""
+        return int(self.address[1])
+
+    @property
+    def address(self) -> Any:
+        """Where it listens, as its socket says it (socket(2)); raises RuntimeError before the start."""
+        if self._socket is None:
+            raise RuntimeError(f"{self._name}: it does not listen yet")
+        return self._socket.getsockname()
 
     def start(self) -> None:
         """Bind and serve; raises Permanent naming the address and the remedy when it cannot be had."""
-        self._socket = _bind(self._host, self._wanted, self._name)
+        self._socket = self._bind(self._name)
         self._turn = self._begin(self._socket)
 
     def renew(self, tls: ssl.SSLContext | None) -> None:
@@ -73,16 +89,18 @@ class HttpServer:
             self._socket.close()
 
     def _begin(self, listening: socket.socket) -> _Turn:
-        turn = _Turn(self._app, self._tls, listening, self._name)
+        turn = _Turn(self._app, self._tls, listening, self._name, self._back)
         if not turn.begin():
-            raise Permanent(f"{self._name}: the HTTP server on {self._host}:{self.port} did not start")
+            raise Permanent(f"{self._name}: the HTTP server on {listening.getsockname()} did not start")
         return turn
 
 
 class _Turn:
     """One uvicorn on one thread, over a descriptor of its own for a listening socket that outlives it."""
 
-    def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None, listening: socket.socket, name: str) -> None:
+    def __init__(
+        self, app: ASGIApp, tls: ssl.SSLContext | None, listening: socket.socket, name: str, back: int
+    ) -> None:
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -98,7 +116,7 @@ class _Turn:
         config.load()
         config.ssl = tls
         self._server = _Server(config)
-        self._listening = listening.dup()
+        self._listening, self._back = listening.dup(), back
         self._thread = threading.Thread(target=self._serve, name=f"http {name}", daemon=True)
 
     def begin(self) -> bool:
@@ -119,6 +137,7 @@ class _Turn:
         self._listening.close()
 
     def _serve(self) -> None:
+        stand_back(self._back)
         # Signals belong to runtime/lifecycle.py: off the main thread uvicorn leaves them alone.
         asyncio.run(self._server.serve(sockets=[self._listening]))
 
@@ -167,7 +186,7 @@ class _Server(uvicorn.Server):
 
 def check_free(host: str, port: int, name: str) -> None:
     """Raise Permanent, as `HttpServer.start` would, when the address cannot be had now; for a look before long work."""
-    _bind(host, port, name).close()
+    tcp(host, port)(name).close()
 
 
 def raise_file_limit() -> None:
@@ -178,9 +197,23 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def tcp(host: str, port: int) -> Bind:
+    """A port (0: any that is free) of an address of this machine."""
+    return partial(_bind, host, port)
+
+
+def unseen(_name: str) -> socket.socket:
+    """An address that the kernel makes up, for processes of this machine alone: no file and no port (unix(7))."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.bind("")
+    listening.listen(_BACKLOG)
+    return listening
+
+
 def _bind(host: str, port: int, name: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Said to be TCP, or asyncio leaves Nagle's algorithm on: it holds up the second piece of an answer by 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

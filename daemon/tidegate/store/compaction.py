@@ -62,7 +62,7 @@ class StoredCompaction:
 
     def __init__(self, database: Database, book: SeriesBook, fence: Fence, pace: Pace) -> None:
         self._database, self._book, self._fence, self._pace = database, book, fence, pace
-        self._registering = Registering(database, book, fence, pace)
+        self._registering = Registering(database, book, fence)
 
     def compact(self, now: datetime, minute_series: frozenset[str] = frozenset()) -> Compacted:
         """Compact the oldest windows that are due, then merge some that have cooled; bounded per call.

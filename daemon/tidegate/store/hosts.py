@@ -18,6 +18,7 @@ from tidegate.wire import EngineStatus, HostRecord, HostState
 _IS_NEW: ColumnElement[bool] = literal_column("xmax = 0", Boolean).label("is_new")
 """True for a row that an upsert inserted, false for one that it found: xmax marks a row version that was locked."""
 _GOOD = text("SELECT token_hash, name FROM host WHERE token_hash = ANY(CAST(:tokens AS text[])) AND revoked_at IS NULL")
+_SEEN_AT_ONCE = 32
 _SEEN = text(
     "UPDATE host h SET last_seen = s.at, state = CAST(s.state AS jsonb) FROM unnest(CAST(:names AS text[]), "
     "CAST(:moments AS timestamptz[]), CAST(:states AS text[])) AS s (name, at, state) "
@@ -80,10 +81,12 @@ class StoredHosts:
         self.seen_many([HostRecord(name, at, state, revoked=False)])
 
     def seen_many(self, news: Sequence[HostRecord]) -> None:
-        """The same for many hosts, one transaction."""
+        """The same for many hosts, a few in a transaction: what is large keeps reports waiting."""
         told = sorted((one for one in news if one.state is not None), key=lambda one: one.name)
-        if not told:
-            return
+        for first in range(0, len(told), _SEEN_AT_ONCE):
+            self._seen(told[first : first + _SEEN_AT_ONCE])
+
+    def _seen(self, told: Sequence[HostRecord]) -> None:
         columns = {
             "names": text_array([one.name for one in told]),
             "moments": [one.last_seen for one in told],

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 
 from tidegate.model.reading import HostName
-from tidegate.runtime.pace import Pace
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.locks import lock_series
@@ -27,8 +26,8 @@ _AT_ONCE = 100
 class Registering:
     """Looks for layouts that were not seen yet, newest first."""
 
-    def __init__(self, database: Database, book: SeriesBook, fence: Fence, pace: Pace) -> None:
-        self._database, self._book, self._fence, self._pace = database, book, fence, pace
+    def __init__(self, database: Database, book: SeriesBook, fence: Fence) -> None:
+        self._database, self._book, self._fence = database, book, fence
         self._known: frozenset[tuple[str, str]] = frozenset()
 
     def register(self, now: datetime) -> int:
@@ -39,8 +38,7 @@ class Registering:
             present = [(str(host), str(name)) for host, name in connection.execute(query)]
         new = [one for one in present if one not in self._known][:_AT_ONCE]
         for host, name in new:
-            with self._pace.piece():
-                self._one(HostName(host), name, now)
+            self._one(HostName(host), name, now)
         self._known = (self._known | set(new)) & frozenset(present)
         return len(new)
 

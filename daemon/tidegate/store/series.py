@@ -19,6 +19,7 @@ from sqlalchemy import Connection, func, select, text
 
 from tidegate.model.reading import HostName
 from tidegate.model.series import SeriesKey
+from tidegate.runtime.pace import NoPace, Pace
 from tidegate.store.admission import Keys
 from tidegate.store.binary import cursor, number_array, text_array
 from tidegate.store.layouts import Layouts
@@ -40,6 +41,9 @@ MOST_IN_A_DAY = 2_000
 """Series that a host may show within a day, or LAYOUTS_IN_A_DAY times its largest layout if that is more."""
 LAYOUTS_IN_A_DAY = 4
 _DAY = timedelta(days=1)
+_ADDED_AT_ONCE = 100
+"""Row by row a new host's thousand series take ten times as long; all in one statement they keep a core of the database
+busy for ten milliseconds, and reports beside it were found to wait for its end, whatever its priority."""
 _FRESH = timedelta(hours=4)
 """`last_seen` is written again when it has fallen behind by this much."""
 _MOST_COLUMNS = 20_000_000
@@ -74,8 +78,9 @@ class _Entry:
 class SeriesBook:
     """Gives series their numbers and remembers layouts by them; safe for many threads."""
 
-    def __init__(self, layouts: Layouts) -> None:
-        self._layouts = layouts
+    def __init__(self, layouts: Layouts, pace: Pace | None = None) -> None:
+        """`pace`: how new series leave room for others; without one they take all there is."""
+        self._layouts, self._pace = layouts, pace or NoPace()
         self._columns: dict[tuple[HostName, str], Columns] = {}
         self._lock = Lock()
 
@@ -93,7 +98,7 @@ class SeriesBook:
         keys = self._layouts.load(connection, {(host, name) for name in unknown})
         wanted = {name: keys[host, name] for name in unknown if (host, name) in keys}
         entries = _entries(connection, host)
-        _register(connection, host, entries, wanted.values(), seen)
+        _register(connection, host, entries, wanted.values(), seen, self._pace)
         return known | {name: _by_number(entries, wanted[name]) for name in wanted}
 
     def remember(self, host: HostName, found: Mapping[str, Columns]) -> None:
@@ -129,6 +134,7 @@ def _register(
     entries: dict[SeriesKey, _Entry],
     layouts: Collection[Keys],
     seen: tuple[datetime, datetime],
+    pace: Pace,
 ) -> None:
     """Give numbers to what is new, and put it into `entries`."""
     new = list(dict.fromkeys(key for keys in layouts for key in keys if key not in entries))
@@ -138,11 +144,13 @@ def _register(
     if not admitted:
         return
     blocks = _blocks(connection, host, entries, admitted)
-    words = [text_array(column) for column in zip(*(key.row() for key in admitted), strict=True)]
     with cursor(connection) as bare:
-        # One statement and arrays: row by row this takes ten times as long, and a new host brings a thousand series.
-        for *row, number, block in bare.execute(_ADD, [host, *seen, number_array(blocks), *words]).fetchall():
-            entries[SeriesKey(*row)] = _Entry(number, block, seen[1])
+        for first in range(0, len(admitted), _ADDED_AT_ONCE):
+            piece = slice(first, first + _ADDED_AT_ONCE)
+            words = [text_array(column) for column in zip(*(key.row() for key in admitted[piece]), strict=True)]
+            with pace.piece():
+                added = bare.execute(_ADD, [host, *seen, number_array(blocks[piece]), *words]).fetchall()
+            entries |= {SeriesKey(*row): _Entry(number, block, seen[1]) for *row, number, block in added}
 
 
 def _blocks(

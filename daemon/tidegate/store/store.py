@@ -42,7 +42,7 @@ class Store:
         self.users = StoredUsers(database)
         self.replicas = StoredReplicas(database, self.fence)
         self.decisions = StoredDecisions(database, self.fence)
-        self.compaction = StoredCompaction(database, SeriesBook(layouts), self.fence, pace)
+        self.compaction = StoredCompaction(database, SeriesBook(layouts, pace), self.fence, pace)
         self.usage = StoredUsage(database, layouts, self.fence)
         self.commands = StoredCommands(database)
         self.bills = StoredBills(database)
