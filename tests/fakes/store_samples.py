@@ -49,7 +49,9 @@ class FakeReports:
         except (TidegateError, ValueError) as error:
             return error
 
-    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
+    def readers(
+        self, wanted: Collection[tuple[HostName, str]], *, remembered: bool = False
+    ) -> Mapping[tuple[HostName, str], Reader]:
         return {pair: Reader(self.layouts[pair]) for pair in wanted if pair in self.layouts}
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:

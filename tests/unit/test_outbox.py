@@ -42,6 +42,13 @@ def test_what_is_not_fetched_is_counted(batches: list[list[int]], most: int, fet
     assert outbox.fetch(0) == Told()
 
 
+def test_states_take_their_part_of_the_room() -> None:
+    """They are as long as a host likes."""
+    outbox = Outbox(100)
+    outbox.hear(Told([Heard(HostName(f"gpu-{number}"), NOW, state=bytes(60)) for number in range(5)]))
+    assert [one.host for one in outbox.fetch(0).heard] == ["gpu-4"]
+
+
 def test_fates_are_added_up() -> None:
     outbox = Outbox()
     outbox.hear(Told(fates={"stored": 2}))

@@ -39,6 +39,8 @@ class Counting:
         return [self._answer(one.batch.sent_at) for one in arrivals]
 
     def _answer(self, number: float) -> Answer | Exception:
+        if number == 11:
+            raise BaseException("panic")
         if number == 13:
             return ValueError("does not fit")
         if number == 14:
@@ -107,6 +109,14 @@ def test_a_mistake_of_ours_leaves_nobody_waiting() -> None:
     (mistake,) = asyncio.run(say(desk, 15.0))
     assert isinstance(mistake, KeyError)
     assert asyncio.run(say(desk, 1.0)) == [1.0], "and the next one has its turn, from another loop too"
+
+
+def test_not_even_a_panic_of_a_library_leaves_anybody_waiting() -> None:
+    """pydantic's core, in Rust, panics as a BaseException."""
+    desk = desk_of(Counting())
+    (mistake,) = asyncio.run(say(desk, 11.0))
+    assert "panic" in str(mistake)
+    assert asyncio.run(say(desk, 1.0)) == [1.0], "and its thread goes on"
 
 
 def test_whoever_goes_away_harms_nobody() -> None:

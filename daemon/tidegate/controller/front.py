@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,13 +17,14 @@ from threading import Event, Thread
 import structlog
 
 from tidegate.controller.heard import Listener, Told
+from tidegate.controller.hearing import Missed
 from tidegate.controller.outbox import UNSEEN
 from tidegate.model.reading import HostName
 from tidegate.model.scrape import Source
 from tidegate.runtime.aside import Aside
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.collector import settle_young
-from tidegate.runtime.errors import Transient
+from tidegate.runtime.errors import Permanent, Transient
 from tidegate.runtime.niceness import stand_back
 from tidegate.runtime.serve import Bind
 
@@ -60,14 +61,6 @@ class FrontSetup:
     log_level: str
 
 
-Missed = Callable[[datetime], None]
-"""Is told since when something that is stored may not have been heard."""
-
-
-def _forget(_since: datetime) -> None:
-    """Before the start nothing was."""
-
-
 Setup = Callable[[int, bytes], FrontSetup]
 """What a front is given, for a listening socket's file and our inner address."""
 
@@ -84,7 +77,8 @@ class Front:
         self._looker = ThreadPoolExecutor(1, "heard", stand_back, (_STANDS_BACK,))
         self._thread: Thread | None = None
         self._listener: Listener | None = None
-        self._missed: Missed = _forget
+        self._missed: Missed | None = None
+        """Is told since when something that is stored may not have been heard."""
         self._fetched_at = clock.now()
         """When everything that there was to tell was fetched last."""
         self._fetched_from: int | None = None
@@ -101,24 +95,32 @@ class Front:
         return self._aside.pid if self._aside is not None else None
 
     def start(self, inner: bytes, listener: Listener, missed: Missed) -> None:
-        """Bind, and return once it answers; raises Permanent for a taken port, Transient when it does not come up."""
+        """Bind, and return once it answers; raises Permanent for a taken port, or when it does not come up."""
         self._listening, self._listener, self._missed = self._bind("controller"), listener, missed
         number = self._listening.fileno()
         aside = self._aside = Aside(MODULE, self._setup(number, inner), files=[number])
-        first = aside.call("fetch", self._epoch(), 0.0)
+        try:
+            first: Told = aside.begin("fetch", self._epoch(), 0.0).result(_HUNG_SECONDS)
+        except (Transient, TimeoutError) as error:
+            said = str(error) or f"it has said nothing for {_HUNG_SECONDS:g} s"
+            raise Permanent(f"the front does not come up ({said}): what it said itself is above") from error
         self._fetched_from = aside.pid
         # Of our niceness: a front that has to be started anew is started by this thread.
         self._thread = Thread(target=self._listen, args=(aside, listener, first), name="front", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Let it finish the answers under way, hear what it still has to tell, and end it."""
+        """Let it finish the answers under way, hear what it still has to tell, and end it; some seconds at most."""
         self._stopping.set()
-        if self._aside is not None and self._thread is not None and self._listener is not None:
-            last = self._aside.tell("stop")
-            self._thread.join(_STOP_SECONDS)
-            with suppress(Transient, TimeoutError):
-                self._look(self._listener, last.result(_STOP_SECONDS) if last is not None else Told())
+        if self._aside is not None:
+            last, told = self._aside.tell("stop"), Told()
+            try:
+                told = last.result(_STOP_SECONDS) if last is not None else told
+            except (Transient, TimeoutError):
+                self._aside.renew()  # it hangs: what it knows is stored, and its hosts say the rest again
+            if self._thread is not None and self._listener is not None:
+                self._thread.join(_AGAIN_SECONDS)
+                self._look(self._listener, told)
             self._aside.close()
         if self._listening is not None:
             self._listening.close()
@@ -147,12 +149,14 @@ class Front:
         """What there is to tell; nothing, after a while, where the front does not answer."""
         asked = self._clock.now()
         try:
-            told: Told = aside.begin("fetch", self._epoch(), _WAIT_SECONDS).result(_HUNG_SECONDS)
+            told = _answer(aside.begin("fetch", self._epoch(), _WAIT_SECONDS))
         except TimeoutError:
             _log.error("the front does not answer: it is ended and started anew", seconds=_HUNG_SECONDS)
             aside.renew()
-        except Transient as error:
-            _log.error("the front has ended: it is started anew", error=str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is: it must be fetched again, as long as we live
+            if not self._stopping.is_set():
+                _log.error("the front has ended: it is started anew", error=str(error))
+            aside.renew()
             self._stopping.wait(_AGAIN_SECONDS)
         else:
             self._note_fetched(told, asked, aside.pid)
@@ -164,7 +168,7 @@ class Front:
         """Whether all of it came that was said since the last time, from the same process."""
         if self._fetched_from not in {None, pid}:  # it ended between two fetches
             _log.error("the front has ended: it is started anew", error=f"process {self._fetched_from} is gone")
-        if self._fetched_from != pid or UNSEEN in told.fates:
+        if self._missed is not None and (self._fetched_from != pid or UNSEEN in told.fates):
             self._missed(self._fetched_at)
         self._fetched_at, self._fetched_from = asked, pid
 
@@ -174,4 +178,14 @@ class Front:
             self._looker.submit(listener.hear, told).result()
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the listening
             _log.error("what was reported could not be looked at", exc_info=error)
+            if self._missed is not None:
+                self._missed(self._fetched_at)
         settle_young()
+
+
+def _answer(fetch: Future[Told]) -> Told:
+    """Raises TimeoutError when it hangs; where we did not run ourselves for so long it has a moment more."""
+    try:
+        return fetch.result(_HUNG_SECONDS)
+    except TimeoutError:
+        return fetch.result(_AGAIN_SECONDS)

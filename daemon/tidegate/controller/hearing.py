@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -12,17 +12,23 @@ from tidegate.controller.heard import Heard, Look, Told
 from tidegate.controller.ports import Hosts, Reports
 from tidegate.controller.state import State
 from tidegate.model.reading import HostName
+from tidegate.model.unflatten import Reader
 from tidegate.model.vector import decode
 from tidegate.runtime.errors import Transient
 from tidegate.wire import HostState
 
 _log = structlog.get_logger()
 
+Missed = Callable[[datetime], None]
 Prepare = Callable[[HostName, datetime], None]
 
 
 def _leave(_host: HostName, _now: datetime) -> None:
     """Leave everything to the tick."""
+
+
+def _forget(_since: datetime) -> None:
+    """Nobody reads it again."""
 
 
 class Hearing:
@@ -32,6 +38,8 @@ class Hearing:
         """`prepare` is told of each host that was heard, for what can be worked out before the next tick."""
         self._reports, self._hosts, self._head, self._state = reports, hosts, head, state
         self._prepare = prepare
+        self.missed: Missed = _forget
+        """Is told since when something was not taken in, to be read from the store."""
         self.heard: dict[HostName, datetime] = {}
         """When each host last spoke to this controller."""
 
@@ -64,10 +72,7 @@ class Hearing:
 
     def _feed(self, looks: Sequence[tuple[HostName, Look, datetime]]) -> None:
         recent = [(host, look) for host, look, now in looks if self._head.covers(look.at, now)]
-        try:
-            readers = self._reports.readers({(host, look.layout) for host, look in recent})
-        except Transient:  # the database is away, and they are not known
-            return
+        readers = self._readers({(host, look.layout) for host, look in recent}, recent)
         if looks:
             self._head.add(
                 [
@@ -77,3 +82,12 @@ class Hearing:
                 ],
                 looks[-1][2],
             )
+
+    def _readers(
+        self, wanted: Collection[tuple[HostName, str]], recent: Sequence[tuple[HostName, Look]]
+    ) -> Mapping[tuple[HostName, str], Reader]:
+        try:
+            return self._reports.readers(wanted)
+        except Transient:  # the database is away: those that are known, and the others later
+            self.missed(min(look.at for _, look in recent))
+            return self._reports.readers(wanted, remembered=True)

@@ -18,6 +18,8 @@ CLOCK_TOLERANCE = timedelta(seconds=30)
 """A host's clock may be off by this much before its reports are stamped anew."""
 _TRANSIT_REAL_SECONDS = 2.0
 """What a message may take on its way; under a played clock this is more than the tolerance."""
+_AHEAD = timedelta(hours=1)
+"""No look is further ahead: it would not be kept, and the farthest are no times at all."""
 _Found = Accepted | TidegateError | ValueError
 
 
@@ -73,10 +75,10 @@ class Intake:
 def _heard(
     one: Arrival, reports: Sequence[Report], now: datetime, recent: timedelta, offset: timedelta | None
 ) -> Heard:
-    oldest, state = now - recent, one.batch.state
-    looks = [Look(told.boot_id, _at(told), told.layout, told.values) for told in reports]
+    oldest, newest, state = (now - recent).timestamp(), (now + _AHEAD).timestamp(), one.batch.state
+    looks = [Look(told.boot_id, _at(told), told.layout, told.values) for told in reports if oldest <= told.at <= newest]
     said = state.model_dump_json().encode() if state is not None else None
-    return Heard(one.host, now, [look for look in looks if look.at >= oldest], said, offset)
+    return Heard(one.host, now, looks, said, offset)
 
 
 def _fates(arrivals: Sequence[Arrival], accepted: Sequence[_Found]) -> Counter[str]:

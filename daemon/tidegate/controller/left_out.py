@@ -35,7 +35,9 @@ class LeftOut:
         """Acknowledge all of it."""
         return [self.accept(one.host, one.layouts, one.reports, one.received_at) for one in incoming]
 
-    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
+    def readers(
+        self, wanted: Collection[tuple[HostName, str]], *, remembered: bool = False
+    ) -> Mapping[tuple[HostName, str], Reader]:
         """None is known."""
         return {}
 

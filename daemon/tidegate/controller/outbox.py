@@ -10,7 +10,7 @@ from tidegate.controller.heard import Heard, Told
 UNSEEN = "unseen"
 """The fate of reports that are stored, but that no tick will have in memory."""
 _MOST_BYTES = 64 * 1024 * 1024
-"""Of vectors: what 2,000 hosts report in a minute. Who does not fetch it for so long hangs, and will be ended."""
+"""Of vectors and states: what 2,000 hosts report in most of a minute. Who does not fetch it for so long hangs."""
 _MOST_HEARD = 100_000
 
 
@@ -54,4 +54,4 @@ class Outbox:
 
 
 def _size(heard: Heard) -> int:
-    return sum(len(look.values) for look in heard.looks)
+    return len(heard.state or b"") + sum(len(look.values) for look in heard.looks)

@@ -51,8 +51,13 @@ class Reports(Protocol):
         """The same for what many hosts sent, together: one answer each, or what it failed by."""
         ...
 
-    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
-        """What reads the vectors of these layouts, by host and id; one that is not stored is left out."""
+    def readers(
+        self, wanted: Collection[tuple[HostName, str]], *, remembered: bool = False
+    ) -> Mapping[tuple[HostName, str], Reader]:
+        """What reads the vectors of these layouts, by host and id; one that is not stored is left out.
+
+        `remembered`: those alone that can be had without asking the database.
+        """
         ...
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterable[HostReading]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from threading import Lock
 
 import structlog
 
 from tidegate.controller.head import AHEAD, Head
 from tidegate.controller.ports import Reports
 from tidegate.model.reading import HostName
-from tidegate.runtime.errors import Transient
 from tidegate.wire import HostRecord
 
 _log = structlog.get_logger()
@@ -32,12 +32,14 @@ class RecentPast:
         self._filled_for: datetime | None = None
         self._read: dict[HostName, datetime] = {}
         """Up to when each host's reports were read from the store."""
+        self._lock = Lock()
         self._missed_since: datetime | None = None
 
     def missed(self, since: datetime) -> None:
         """What our own intake took from then on was not all handed to the head; for any thread."""
-        before = self._missed_since
-        self._missed_since = since if before is None else min(before, since)
+        with self._lock:
+            before = self._missed_since
+            self._missed_since = since if before is None else min(before, since)
 
     def __call__(self, hosts: Sequence[HostRecord], now: datetime) -> None:
         """Bring the head up to date; raises Transient when the store is away."""
@@ -48,7 +50,8 @@ class RecentPast:
             self._read = {host.name: host.last_seen for host in hosts if host.last_seen is not None}
             _log.info("recent past read", readings=kept)
             return
-        since, self._missed_since = self._missed_since, None
+        with self._lock:
+            since, self._missed_since = self._missed_since, None
         if since is not None:
             self._again(since, now)
         self._follow({host.name: host.last_seen for host in hosts if self._told_another(host)}, now)
@@ -57,7 +60,7 @@ class RecentPast:
         """Read what all hosts reported since then; what the head has of it already it does not take twice."""
         try:
             self._head.add(self._reports.readings(max(now - self._head.span, since - _OVERLAP), now + AHEAD), now)
-        except Transient:
+        except Exception:
             self.missed(since)
             raise
 

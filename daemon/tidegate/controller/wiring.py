@@ -138,6 +138,7 @@ def _observing(parts: _Parts) -> tuple[Hearing, RecentPast, Observer]:
 
     hearing = Hearing(source.reports, parts.roster, parts.head, parts.state, prepare)
     past = RecentPast(parts.head, source.reports, hearing.heard, parts.leader.began_at)
+    hearing.missed = past.missed
     observer = Observer(
         source.recent,
         parts.roster,

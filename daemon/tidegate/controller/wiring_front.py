@@ -32,6 +32,8 @@ from tidegate.store.store import Store
 
 _SWITCH_SECONDS = 0.000_1
 """How long a thread may keep others from Python (usual: 5 ms): who has an answer to give does not wait longer."""
+_CONNECTIONS = 10
+"""To the database: a report each for the threads that take them, and what is asked when everybody comes at once."""
 WISHES_EVERY = timedelta(seconds=1)
 """Real time: how much later an agent that waits at another controller than the leader hears a command."""
 _APART = timedelta(seconds=0.125)
@@ -50,7 +52,7 @@ def open_work(setup: FrontSetup) -> Work:
     configure(setup.log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)
     spare_the_old()
-    store, term, bell, outbox = Store(open_database(setup.dsn)), _Term(setup.epoch), Bell(), Outbox()
+    store, term, bell, outbox = Store(open_database(setup.dsn, most=_CONNECTIONS)), _Term(setup.epoch), Bell(), Outbox()
     wishes, tokens = Wishes(store.replicas, bell.ring, lambda: term.epoch), Tokens(store.hosts)
     reports: Reports = store.reports if setup.source is Source.AGENTS else LeftOut()
     agents = Agents(setup.clock, tokens, Intake(reports, wishes, outbox, setup.recent), wishes, outbox)
@@ -65,8 +67,7 @@ def open_work(setup: FrontSetup) -> Work:
         bell.close()
         outbox.close()
         server.stop()
-        steady.stop()
-        return outbox.fetch(0.0)
+        return outbox.fetch(0.0)  # what is done beside ends with the process
 
     works: Mapping[str, Callable[..., object]] = {
         "fetch": fetch,

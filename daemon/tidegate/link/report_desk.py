@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
@@ -44,9 +45,8 @@ class _Turn:
 
     def tell(self, answer: bytes | Exception) -> None:
         """From any thread; whoever went away meanwhile is not told."""
-        loop = self.answer.get_loop()
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(self._settle, answer)
+        with suppress(RuntimeError):  # the loop is closed: the server has stopped
+            self.answer.get_loop().call_soon_threadsafe(self._settle, answer)
 
     def _settle(self, answer: bytes | Exception) -> None:
         if self.answer.done():
@@ -82,9 +82,9 @@ class ReportDesk:
         while turns := self._next():
             try:
                 self._take(turns)
-            except Exception as error:  # noqa: BLE001 - whoever waits is told, and the server says it to the log
+            except BaseException as error:  # noqa: BLE001 - whoever waits is told, and the server says it to the log
                 for turn in turns:
-                    turn.tell(error)
+                    turn.tell(error if isinstance(error, Exception) else RuntimeError(repr(error)))
             settle_young()
 
     def _next(self) -> list[_Turn]:

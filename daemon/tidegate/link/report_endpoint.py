@@ -1,7 +1,7 @@
 """What agents ask, a hundred times a second where they are thousands: reports, and what they should run.
 
-Plain ASGI: a framework's way through its routes and dependencies costs several times what is done here. Everything
-else that is asked goes to `rest`.
+Plain ASGI: the way through a framework's routes and dependencies costs more than what is done here. Everything else
+that is asked goes to `rest`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate.link.agent_api import AgentApi
 from tidegate.link.asgi import App, Receive, Scope, Send, refuse, respond
 from tidegate.link.bell import Bell
 from tidegate.link.limits import BODY_SECONDS, Capped, check_headers
-from tidegate.link.problems import Explained, Problem, Refused, explain, places
+from tidegate.link.problems import Refused, explain, places
 from tidegate.link.report_desk import ReportDesk
 from tidegate.model.reading import HostName
 from tidegate.runtime.tokens import token_hash
@@ -63,15 +63,15 @@ class ReportEndpoint:
                 raise Refused(405, f"{scope['path']} takes {method} alone", f"send {method}", headers={"Allow": method})
             await work(scope, receive, send)
         except Exception as error:
-            if (explained := _explained(error)) is None:
+            if (explained := explain(error)) is None:
                 raise
-            if explained.status >= 500:
+            if explained.status == 500:
                 _log.error("request failed", path=scope["path"], error=str(error))
             await refuse(send, explained)
 
     async def _report(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten."""
-        headers = dict(scope["headers"])
+        headers = dict(reversed(scope["headers"]))  # of two by one name the first
         refused = check_headers(headers, MAX_BODY_BYTES)
         if refused is not None:
             if refused.status == 413:
@@ -83,10 +83,8 @@ class ReportEndpoint:
 
     async def _desired(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """The host's desired state once it is newer than where the agent stands; waits for it."""
-        host = await self._host(dict(scope["headers"]))
-        words = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        asked = Position.model_validate(dict(words))
-        newer = await self._newer(host, asked)
+        host = await self._host(dict(reversed(scope["headers"])))
+        newer = await self._newer(host, _position(scope["query_string"]))
         await (respond(send, b"", 204) if newer is None else respond(send, newer.model_dump_json().encode()))
 
     async def _host(self, headers: dict[bytes, bytes]) -> HostName:
@@ -154,8 +152,10 @@ async def _body(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-def _explained(error: Exception) -> Explained | None:
-    if isinstance(error, ValidationError):  # of the query; a body is the desk's
+def _position(query: bytes) -> Position:
+    words = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    try:
+        return Position.model_validate(dict(words))
+    except ValidationError as error:
         found = places([{**one, "loc": ("query", *one["loc"])} for one in error.errors(include_context=False)])
-        return Explained(422, Problem(error="the request is not valid", remedy="see `places`", places=found))
-    return explain(error)
+        raise Refused(422, "the request is not valid", "see `places`", found) from error

@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
 
@@ -114,7 +115,9 @@ class _Child:
         self._waiting: dict[int, Future[Any]] = {}
         self._number = 0
         self.ended = False
-        self._send(first)
+        self._said: SimpleQueue[object] = SimpleQueue()
+        self._said.put(first)
+        Thread(target=self._write, name=f"calls of {module}", daemon=True).start()
         Thread(target=self._read, name=f"answers of {module}", daemon=True).start()
 
     def begin(self, arguments: tuple[object, ...]) -> Future[Any]:
@@ -123,7 +126,7 @@ class _Child:
             self._number += 1
             number = self._number
             self._waiting[number] = answer
-        self._send((number, arguments))
+        self._said.put((number, arguments))
         if self.ended:
             self._give_up()
         return answer
@@ -138,9 +141,11 @@ class _Child:
             self.process.kill()
             self.process.wait()
 
-    def _send(self, message: object) -> None:
-        with self._lock, suppress(OSError):  # it has ended: whoever waits is told so
-            self._connection.send(message)
+    def _write(self) -> None:
+        """A thread for it: one that is stopped reads nothing, and whoever tells it something must not wait for that."""
+        with suppress(OSError):  # it has ended: whoever waits is told so
+            while (message := self._said.get()) is not None:
+                self._connection.send(message)
 
     def _read(self) -> None:
         with suppress(EOFError, OSError):
@@ -152,6 +157,7 @@ class _Child:
                     answer.set_result(value)
                 else:
                     answer.set_exception(error)
+        self._said.put(None)
         self.process.wait()
         self.ended = True
         self._connection.close()

@@ -165,8 +165,8 @@ def _opening(statement: timedelta, lock: timedelta) -> str:
     )
 
 
-def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:
-    """A database for a libpq DSN (address or keywords); connects only when first used.
+def open_database(dsn: str, *, pool: type[Pool] = QueuePool, most: int = 20) -> Database:
+    """A database for a libpq DSN (address or keywords); connects only when first used, `most` times at once.
 
     Raises Permanent when the DSN cannot be read.
     """
@@ -179,7 +179,9 @@ def open_database(dsn: str, *, pool: type[Pool] = QueuePool) -> Database:
         return psycopg.connect(**options, prepare_threshold=None, autocommit=True)
 
     limits: dict[str, Any] = (
-        {"pool_size": 5, "max_overflow": 15, "pool_timeout": POOL_SECONDS} if pool is QueuePool else {"poolclass": pool}
+        {"pool_size": 5, "max_overflow": max(0, most - 5), "pool_timeout": POOL_SECONDS}
+        if pool is QueuePool
+        else {"poolclass": pool}
     )
     return Database(_engine(connect, limits), place, connect, dsn)
 

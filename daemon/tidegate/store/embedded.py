@@ -30,7 +30,7 @@ _FAST_SECONDS = 60.0
 _IMMEDIATE_SECONDS = 15.0
 _SETTINGS = {
     "unix_socket_permissions": "0700",
-    "max_connections": "60",
+    "max_connections": "70",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "jit": "off",

@@ -20,6 +20,7 @@ from tidegate.store.binary import number_array, text_array
 from tidegate.store.buckets import touched
 from tidegate.store.database import Database
 from tidegate.store.few_reports import NO_SCAN, Row, store_few
+from tidegate.store.layout_readers import LayoutReaders
 from tidegate.store.layouts import Layouts
 from tidegate.store.locks import HOSTS_LOCKED
 from tidegate.store.marks import mark
@@ -32,8 +33,6 @@ from tidegate.wire import Accepted, Incoming, Layout, Report
 _PAGE = 500
 _MOST_BATCHES = 64
 """In one transaction."""
-_MOST_READERS = 10_000
-"""That are kept, some 50 kB each: a layout or two of every host."""
 _COLUMNS = ("host", "boot_id", "layout_id", "sequence", "at", "received_at", "stamped", "vector")
 _FEW = 16
 """Reports that are better told as text in one message than copied in binary in six."""
@@ -74,7 +73,7 @@ class StoredReports:
         self._layouts = layouts
         self._partitions = partitions
         self._windows = Windows()
-        self._readers: dict[tuple[HostName, str], Reader] = {}
+        self._readers = LayoutReaders(database, layouts)
 
     def accept(
         self, host: HostName, layouts: Sequence[Layout], reports: Sequence[Report], received_at: datetime
@@ -177,24 +176,14 @@ class StoredReports:
                 self._layouts.remember(lengths, one.batch.received_at)
         return news
 
-    def readers(self, wanted: Collection[tuple[HostName, str]]) -> Mapping[tuple[HostName, str], Reader]:
-        """What reads the vectors of these layouts, by host and id; one that is not stored is left out."""
-        found = {pair: self._readers.get(pair) for pair in wanted}
-        unknown = [pair for pair, reader in found.items() if reader is None]
-        if unknown:
-            found |= self._learn(unknown)
-        return {pair: reader for pair, reader in found.items() if reader is not None}
+    def readers(
+        self, wanted: Collection[tuple[HostName, str]], *, remembered: bool = False
+    ) -> Mapping[tuple[HostName, str], Reader]:
+        """What reads the vectors of these layouts, by host and id; one that is not stored is left out.
 
-    def _learn(self, pairs: Collection[tuple[HostName, str]]) -> dict[tuple[HostName, str], Reader]:
-        keys: Mapping[tuple[str, str], Keys] = self._layouts.known(pairs)
-        if len(keys) < len(pairs):
-            with self._database.begin() as connection:
-                keys = self._layouts.load(connection, pairs)
-        learnt = {pair: Reader(keys[pair]) for pair in pairs if pair in keys}
-        if len(self._readers) > _MOST_READERS:
-            self._readers = {}
-        self._readers |= learnt
-        return learnt
+        `remembered`: those alone that can be had without asking the database.
+        """
+        return self._readers.of(wanted, remembered=remembered)
 
     def readings(self, since: datetime, until: datetime, host: HostName | None = None) -> Iterator[HostReading]:
         """Stored readings with since <= at < until, by host, then by time; read in pages, no transaction held open."""
