@@ -27,7 +27,8 @@ def advance(record: ReplicaRecord, view: HostView | None, now: datetime) -> Repl
     if status is None:
         return _gone(record, view, now)
     state, at = _observed(record, status, view), _when(status.since, record, now)
-    return _enter(replace(record, cut_requests=max(record.cut_requests, status.cut_requests)), state, at, status.why)
+    cut = max(record.cut_requests, status.cut_requests)
+    return _enter(record if cut == record.cut_requests else replace(record, cut_requests=cut), state, at, status.why)
 
 
 def abandon(record: ReplicaRecord, now: datetime) -> ReplicaRecord:
@@ -62,8 +63,8 @@ def _when(since: float, record: ReplicaRecord, now: datetime) -> datetime:
 
 
 def _enter(record: ReplicaRecord, state: ReplicaState, at: datetime, why: str) -> ReplicaRecord:
-    if state is record.state:
-        return replace(record, why=why)
+    if state is record.state:  # nearly always, and nearly always for the same reason: the very record then
+        return record if why == record.why else replace(record, why=why)
     return replace(
         record,
         state=state,
@@ -116,8 +117,8 @@ def _port(url: str) -> int:
 
 
 def _advance_unmanaged(record: ReplicaRecord, view: HostView, now: datetime) -> ReplicaRecord:
-    listed = {unmanaged_id(view.name, engine.name): engine for engine in view.own_engines()}
-    engine = listed.get(record.id)
+    name = record.id.removeprefix(unmanaged_id(view.name, ""))
+    engine = next((one for one in view.state.engines if one.name == name and not one.replica_id), None)
     if engine is None or engine.pool != record.pool:
         return _enter(record, ReplicaState.STOPPED, now, "the host no longer lists this engine in the pool")
     state, why = _unmanaged_state(record, engine, view)

@@ -54,7 +54,9 @@ def gather(sources: Sources, policy: FleetPolicy, freshness: Freshness, now: dat
         name: PoolView(name, tuple(members.get(name, ())), free_slots(pool, policy.hosts, views, held))
         for name, pool in policy.pools.items()
     }
-    changed = tuple(record for record in observed if known.get(record.id) != record)
+    changed = tuple(
+        record for record in observed if (before := known.get(record.id)) is not record and before != record
+    )
     doors = gateways(views, policy, freshness.stale_after, now)
     fleet = Fleet(now, pools, doors, external_wishes(policy, sources.asked, now))
     return Gathered(fleet, standing, changed, views, _notes(views, policy))
