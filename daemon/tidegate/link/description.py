@@ -43,7 +43,7 @@ def _add(shapes: dict[str, Any], model: type[BaseModel], mode: Any) -> None:
 
 def _report() -> dict[str, Any]:
     return _operation(
-        "report",
+        "report_v1_report_post",
         "Take a batch of reports. The same batch twice is stored once; what is acknowledged may be forgotten.",
         {"200": {"description": "What was taken.", "content": _json(Answer)}},
     ) | {"requestBody": {"required": True, "content": _json(Batch)}}
@@ -52,7 +52,7 @@ def _report() -> dict[str, Any]:
 def _desired() -> dict[str, Any]:
     asked = Position.model_json_schema()["properties"]
     return _operation(
-        "desired",
+        "desired_v1_desired_get",
         "The host's desired state once it is newer than (after_epoch, after); waits up to `wait` real seconds.",
         {
             "200": {"description": "Everything that the host should run.", "content": _json(Desired)},
@@ -69,7 +69,7 @@ def _operation(name: str, what: str, answers: dict[str, Any]) -> dict[str, Any]:
     return {
         "tags": ["agent"],
         "operationId": name,
-        "summary": name.capitalize(),
+        "summary": name.partition("_")[0].capitalize(),
         "description": what,
         "security": [{"HTTPBearer": []}],
         "responses": answers | refused,
