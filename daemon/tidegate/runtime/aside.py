@@ -25,6 +25,7 @@ import structlog
 
 import tidegate
 from tidegate.runtime.errors import TidegateError, Transient
+from tidegate.runtime.niceness import stand_back
 
 _log = structlog.get_logger()
 
@@ -182,8 +183,7 @@ def answer_calls(open_work: Callable[[Any], Work]) -> None:
     workers = ThreadPoolExecutor(_WORKERS)
     with suppress(EOFError, OSError):
         back, first = connection.recv()
-        with suppress(OSError):
-            os.nice(back)
+        stand_back(back)
         work = open_work(first)
         while True:
             number, arguments = connection.recv()

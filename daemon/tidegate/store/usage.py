@@ -33,9 +33,9 @@ _ROUNDS = 40
 """Transactions of a host in one call: more than three days of backlog."""
 
 
-_FREE_HOSTS, _REST_A_HOST = 200, timedelta(seconds=0.1)
+_FREE_HOSTS, _REST_A_HOST = 200, timedelta(seconds=0.2)
 """A running bucket is worked out again each time, up to so many hosts; each host more lets all of them rest so long."""
-_LONGEST_REST = timedelta(seconds=200)
+_LONGEST_REST = timedelta(seconds=300)
 
 
 class StoredUsage:
