@@ -52,7 +52,13 @@ def open_work(setup: FrontSetup) -> Work:
     configure(setup.log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)
     spare_the_old()
-    store, term, bell, outbox = Store(open_database(setup.dsn, most=_CONNECTIONS)), _Term(setup.epoch), Bell(), Outbox()
+    # It reads no vectors: of layouts the lengths are enough, and two million series would be 300 MB.
+    store, term, bell, outbox = (
+        Store(open_database(setup.dsn, most=_CONNECTIONS), most_series=0),
+        _Term(setup.epoch),
+        Bell(),
+        Outbox(),
+    )
     wishes, tokens = Wishes(store.replicas, bell.ring, lambda: term.epoch), Tokens(store.hosts)
     reports: Reports = store.reports if setup.source is Source.AGENTS else LeftOut()
     agents = Agents(setup.clock, tokens, Intake(reports, wishes, outbox, setup.recent), wishes, outbox)

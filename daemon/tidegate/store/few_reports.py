@@ -18,6 +18,7 @@ from tidegate.store.database import Database
 from tidegate.store.locks import HOSTS_LOCKED
 from tidegate.store.marks import MARK, mark_values
 from tidegate.store.pack import pack
+from tidegate.store.windows import NOTE, Noted, note_values
 
 NO_SCAN = "SET LOCAL enable_seqscan = off"
 """A part that is young has no statistics yet; for so few rows its index is always right."""
@@ -49,9 +50,14 @@ class Row:
         return self.host, self.fresh.report.boot_id, self.fresh.report.sequence
 
 
-def store_few(database: Database, rows: Sequence[Row]) -> set[Stored]:
-    """Store those that are not there yet, and mark their buckets; answers which they are. No two are of one place."""
-    return {(HostName(host), boot, number) for host, boot, number in database.at_once(_MESSAGE, _values(rows))}
+def store_few(database: Database, rows: Sequence[Row], noted: Mapping[Noted, datetime]) -> set[Stored]:
+    """Store those that are not there yet, and mark their buckets; answers which they are. No two are of one place.
+
+    `noted`: windows that have to be noted with them, as every host's once in two hours.
+    """
+    message = (*_MESSAGE, NOTE) if noted else _MESSAGE
+    values = {**_values(rows), **note_values(noted)} if noted else _values(rows)
+    return {(HostName(host), boot, number) for host, boot, number in database.at_once(message, values)}
 
 
 def _values(rows: Sequence[Row]) -> Mapping[str, str]:

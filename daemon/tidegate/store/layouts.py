@@ -17,7 +17,7 @@ from tidegate.store.database import Database
 from tidegate.store.schema import layout
 from tidegate.store.upsert import upsert
 
-_MOST_SERIES = 4_000_000
+MOST_SERIES = 4_000_000
 """That are remembered: some 400 MB, twice what 2,000 hosts have. Beyond it the first that came are forgotten."""
 _MOST_LENGTHS = 200_000
 _REFRESH = timedelta(hours=6)
@@ -31,7 +31,7 @@ _USED = text(
 class Layouts:
     """Reads and writes layouts, and remembers those that it saw: a layout never changes."""
 
-    def __init__(self, database: Database, most: int = _MOST_SERIES) -> None:
+    def __init__(self, database: Database, most: int = MOST_SERIES) -> None:
         """`most`: so many series are remembered."""
         self._database, self._most = database, most
         self._known: dict[tuple[str, str], Keys] = {}

@@ -27,7 +27,7 @@ from tidegate.store.marks import mark
 from tidegate.store.pack import pack, unpack
 from tidegate.store.partitions import Partitions
 from tidegate.store.schema import report
-from tidegate.store.windows import Windows, window_of
+from tidegate.store.windows import Windows, is_over, note, window_of
 from tidegate.wire import Accepted, Incoming, Layout, Report
 
 _PAGE = 500
@@ -150,9 +150,11 @@ class StoredReports:
         rows = [Row(one.batch.host, fresh, one.batch.received_at) for one in work for fresh in one.fresh]
         windows = {(row.host, window_of(row.fresh.at)) for row in rows}
         few = 0 < len(rows) <= _FEW and not any(one.batch.layouts for one in work)
-        if few and self._windows.are_noted(windows, max(received)):
+        if few and not any(is_over(start, max(received)) for _, start in windows):
             firsts = {row.place: row for row in reversed(rows)}
-            stored = store_few(self._database, list(firsts.values()))
+            noted = self._windows.unnoted(windows, max(received))
+            stored = store_few(self._database, list(firsts.values()), noted)
+            self._windows.remember(noted, max(received))
             return [_news(one, firsts.keys() - stored) for one in work]
         return self._store_many(work, max(received))
 
@@ -167,9 +169,9 @@ class StoredReports:
             binary.copy_in(connection, "report", _COLUMNS, rows)
             moments = [(one.batch.host, row.at) for one, new in zip(work, news, strict=True) for row in new]
             mark(connection, {(host, bucket) for host, at in moments for bucket in touched(at)})
-            windows = {(host, window_of(at)) for host, at in moments}
-            noted = self._windows.note(connection, windows, received_at)
-        self._windows.remember(noted)
+            noted = self._windows.unnoted({(host, window_of(at)) for host, at in moments}, received_at)
+            note(connection, noted)
+        self._windows.remember(noted, received_at)
         for one in work:
             if one.batch.layouts:
                 lengths = {(one.batch.host, name): len(keys) for name, keys in one.batch.layouts.items()}

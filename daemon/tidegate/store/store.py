@@ -15,7 +15,7 @@ from tidegate.store.figures import StoredFigures
 from tidegate.store.history import StoredHistory
 from tidegate.store.hosts import StoredHosts, StoredUsers
 from tidegate.store.job_runs import StoredJobRuns
-from tidegate.store.layouts import Layouts
+from tidegate.store.layouts import MOST_SERIES, Layouts
 from tidegate.store.partitions import Partitions
 from tidegate.store.replicas import StoredReplicas
 from tidegate.store.reports import StoredReports
@@ -27,15 +27,22 @@ from tidegate.store.usage import StoredUsage
 class Store:
     """Every repository; each implements the port of its name in `controller/ports.py`."""
 
-    def __init__(self, database: Database, fence: Fence | None = None, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        fence: Fence | None = None,
+        pace: Pace | None = None,
+        most_series: int = MOST_SERIES,
+    ) -> None:
         """`fence` keeps what only a leader may write; without one everything may be written, as for a command.
 
-        `pace`: how large work leaves room for others; without one it takes all there is.
+        `pace`: how large work leaves room for others; without one it takes all there is. `most_series`: so many series
+        of layouts are remembered.
         """
         pace = pace or NoPace()
         self.database = database
         self.fence = fence or NoFence()
-        layouts, partitions = Layouts(database), Partitions(database)
+        layouts, partitions = Layouts(database, most_series), Partitions(database)
         self.histories = StoredHistory(database, layouts)
         self.reports = StoredReports(database, layouts, partitions)
         self.hosts = StoredHosts(database)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from sqlalchemy import Connection, and_, exists, func, select, text, update
+from sqlalchemy import Connection, and_, exists, func, select, update
 
 from tidegate.model.reading import HostName
-from tidegate.store.binary import cursor
+from tidegate.store.binary import cursor, text_array
 from tidegate.store.schema import horizon
 from tidegate.store.schema_series import COLD, WINDOW, series_window
 
@@ -24,10 +25,10 @@ COOLS = timedelta(hours=6)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = 100_000
 
-_NOTE = text(
+NOTE = (
     "INSERT INTO series_window AS w (host, start, version, done, not_before, samples, cold) "
-    "SELECT host, start, 1, 0, not_before, 0, false FROM unnest(CAST(:hosts AS text[]), "
-    "CAST(:starts AS timestamptz[]), CAST(:not_before AS timestamptz[])) AS m (host, start, not_before) "
+    "SELECT host, start, 1, 0, not_before, 0, false FROM unnest(%(noted)s::text[], "
+    "%(starts)s::timestamptz[], %(not_before)s::timestamptz[]) AS m (host, start, not_before) "
     "ON CONFLICT (host, start) DO UPDATE SET version = w.version + 1, "
     "not_before = CASE WHEN w.done = w.version THEN excluded.not_before ELSE w.not_before END"
 )
@@ -39,9 +40,35 @@ _SETTLE = "UPDATE series_window SET done = %s, samples = %s, cold = %s WHERE hos
 """As texts: of what is asked once a window and host, making the statement costs more than what it does."""
 
 
+Noted = tuple[HostName, datetime]
+"""A host and the start of its window."""
+
+
+def note(connection: Connection, dates: Mapping[Noted, datetime]) -> None:
+    """Note windows, with the moment to look at each."""
+    if dates:
+        with cursor(connection) as bare:
+            bare.execute(NOTE, note_values(dates))
+
+
+def note_values(dates: Mapping[Noted, datetime]) -> dict[str, str]:
+    """What `NOTE` wants; at least one window."""
+    ordered = sorted(dates)  # in one order, so that nobody waits in a circle
+    return {
+        "noted": text_array([host for host, _ in ordered]),
+        "starts": text_array([start.isoformat() for _, start in ordered]),
+        "not_before": text_array([dates[one].isoformat() for one in ordered]),
+    }
+
+
 def window_of(at: datetime) -> datetime:
     """The start of the window that the moment falls in."""
     return at - (at - _EPOCH) % WINDOW
+
+
+def is_over(start: datetime, received_at: datetime) -> bool:
+    """True when what is received then comes too late for the window: it is noted each time."""
+    return received_at > start + WINDOW + CLOSES
 
 
 def span_start(at: datetime) -> datetime:
@@ -67,31 +94,23 @@ class Windows:
         self._open: set[tuple[HostName, datetime]] = set()
         self._lock = Lock()
 
-    def are_noted(self, found: set[tuple[HostName, datetime]], received_at: datetime) -> bool:
-        """True when these windows are open, and known to be noted: then `note` would do nothing."""
-        return found <= self._open and all(received_at <= start + WINDOW + CLOSES for _, start in found)
+    def unnoted(self, found: set[tuple[HostName, datetime]], received_at: datetime) -> dict[Noted, datetime]:
+        """Which windows have to be noted when reports of these are stored, and when to look at each; mostly none.
 
-    def note(
-        self, connection: Connection, found: set[tuple[HostName, datetime]], received_at: datetime
-    ) -> set[tuple[HostName, datetime]]:
-        """Note windows that reports are being stored of; call `remember` with the answer when that is certain."""
-        late = {one for one in found if received_at > one[1] + WINDOW + CLOSES}
+        Call `remember` with them when that is certain.
+        """
+        late = {one for one in found if is_over(one[1], received_at)}
         fresh = found - late - self._open
-        dates = {one: one[1] + WINDOW + WAIT for one in fresh} | dict.fromkeys(late, received_at + LATE)
-        if dates:
-            ordered = sorted(dates)
-            hosts, starts = zip(*ordered, strict=True)
-            values = {"hosts": list(hosts), "starts": list(starts), "not_before": [dates[one] for one in ordered]}
-            connection.execute(_NOTE, values)
-        return fresh
+        return {one: one[1] + WINDOW + WAIT for one in fresh} | dict.fromkeys(late, received_at + LATE)
 
-    def remember(self, noted: set[tuple[HostName, datetime]]) -> None:
-        """These windows are noted for as long as they are open."""
-        if not noted:
+    def remember(self, noted: Mapping[Noted, datetime], received_at: datetime) -> None:
+        """These windows are noted for as long as they are open; one that was late has to be noted each time."""
+        fresh = {one for one in noted if not is_over(one[1], received_at)}
+        if not fresh:
             return
         with self._lock:
-            newest = max(start for _, start in noted)
-            kept = {one for one in self._open | noted if one[1] > newest - 2 * WINDOW}
+            newest = max(start for _, start in fresh)
+            kept = {one for one in self._open | fresh if one[1] > newest - 2 * WINDOW}
             self._open = kept if len(kept) <= _MOST else set()
 
     def forget(self) -> None:
