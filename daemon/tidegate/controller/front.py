@@ -89,11 +89,6 @@ class Front:
         """The port that agents come to, from the start on."""
         return int(self._listening.getsockname()[1]) if self._listening is not None else 0
 
-    @property
-    def pid(self) -> int | None:
-        """Of its process, while there is one."""
-        return self._aside.pid if self._aside is not None else None
-
     def start(self, inner: bytes, listener: Listener, missed: Missed) -> None:
         """Bind, and return once it answers; raises Permanent for a taken port, or when it does not come up."""
         self._listening, self._listener, self._missed = self._bind("controller"), listener, missed
