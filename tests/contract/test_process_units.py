@@ -29,6 +29,15 @@ from tidegate.wire import DesiredReplica
 SLEEP = ProcessTemplate(("/bin/sleep", "60"), stop_timeout=timedelta(seconds=30))
 DEAF = ProcessTemplate(("/bin/sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"))
 WRAPPED = ProcessTemplate(("/bin/sh", "-c", "sleep 60; true"))
+HEADLESS = ProcessTemplate(
+    (
+        sys.executable,
+        "-c",
+        "import ctypes, threading; threading.Thread(target=threading.Event().wait).start();"
+        "ctypes.CDLL(None).pthread_exit(None)",
+    )
+)
+"""Its main thread ends, another one goes on."""
 
 
 def eventually(found: Callable[[], bool]) -> None:
@@ -172,6 +181,15 @@ def test_a_unit_that_dies_says_how_and_stays_dead(host: Host, script: str, says:
     again = host.status()
     assert again is not None
     assert again.why == status.why, "the next agent knows it too"
+
+
+def test_a_unit_whose_main_thread_has_ended_lives_while_another_one_does(host: Host) -> None:
+    host.start(HEADLESS)
+    stat = Path(f"/proc/{host.pid()}/stat")
+    eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    assert host.state() is ReplicaState.LOADING
+    host.stop()
+    eventually(lambda: host.state() is ReplicaState.STOPPED)
 
 
 def test_a_unit_of_an_earlier_boot_is_failed_and_no_stranger_is_touched(host: Host) -> None:

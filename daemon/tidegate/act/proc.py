@@ -36,7 +36,9 @@ def look(pid: int) -> Process | None:
         return None
     # The name in parentheses may hold anything, a parenthesis too: count from the last one (proc(5)).
     fields = text.rpartition(")")[2].split()
-    return None if fields[0] in _DEAD else Process(pid, int(fields[3]), int(fields[19]))
+    # A main thread that ended before its others shows as a zombie: the process lives on, and nobody can reap it yet.
+    dead = fields[0] in _DEAD and int(fields[17]) <= 1
+    return None if dead else Process(pid, int(fields[3]), int(fields[19]))
 
 
 def session_of(pid: int, ticks: int) -> Sequence[Process]:

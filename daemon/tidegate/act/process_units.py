@@ -122,14 +122,14 @@ class ProcessUnits:
 
     def _living(self, record: UnitRecord) -> Sequence[proc.Process]:
         """The processes of the unit: the leader alone while it lives, else what it left behind."""
-        child = self._children.get(record.replica_id)
-        if child is not None:
-            child.poll()
         if record.boot != self._boot or not record.pid:
             return ()
         leader = proc.look(record.pid)
         if leader is not None and leader.ticks == record.ticks:
             return (leader,)
+        # Reaped after the look, not before: one that ended in between would be dead without our knowing how.
+        if (child := self._children.get(record.replica_id)) is not None:
+            child.poll()
         return proc.session_of(record.pid, record.ticks)
 
     def _press(self, record: UnitRecord, living: Sequence[proc.Process]) -> None:
