@@ -21,6 +21,9 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).res
 
 from parts.fleet_samples import ENGINES, GPUS, HostSamples  # noqa: E402 - this file is a program of its own
 
+from tidegate.runtime.clock import clock_from_environment  # noqa: E402
+
+_CLOCK = clock_from_environment()
 _MOST_SECONDS = 600
 _ROUNDS = 12
 """Of samples, over and over: three minutes in which no counter falls."""
@@ -60,7 +63,7 @@ class Host:
     def body(self) -> bytes:
         """The next report."""
         self.sequence += 1
-        now = time.time()
+        now = _CLOCK.now().timestamp()
         layouts = "" if self.known else f'"layouts":[{json.dumps(self.layout)}],'
         self.known = True
         report = (

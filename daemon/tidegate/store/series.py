@@ -82,6 +82,8 @@ class SeriesBook:
         """`pace`: how new series leave room for others; without one they take all there is."""
         self._layouts, self._pace = layouts, pace or NoPace()
         self._columns: dict[tuple[HostName, str], Columns] = {}
+        self._held = 0
+        """How many columns these are together."""
         self._lock = Lock()
 
     def columns(
@@ -91,7 +93,8 @@ class SeriesBook:
 
         Call under `lock_series`, and `remember` with the answer when the transaction is done. `seen`: first and last.
         """
-        known = {name: self._columns[host, name] for name in layouts if (host, name) in self._columns}
+        held = self._columns
+        known = {name: held[host, name] for name in layouts if (host, name) in held}
         unknown = sorted(set(layouts) - known.keys())
         if not unknown:
             return known
@@ -105,14 +108,15 @@ class SeriesBook:
         """These numbers are stored; of a layout that lacks some it is looked every time whether it may have them."""
         whole = {(host, name): columns for name, columns in found.items() if len(columns.places) == columns.length}
         with self._lock:
-            together = self._columns | whole
-            few = sum(columns.length for columns in together.values()) <= _MOST_COLUMNS
-            self._columns = together if few else {}
+            self._held += sum(columns.length for key, columns in whole.items() if key not in self._columns)
+            self._columns.update(whole)
+            if self._held > _MOST_COLUMNS:
+                self._columns, self._held = {}, 0
 
     def forget(self) -> None:
         """Look everything up again: the dictionary was pruned."""
         with self._lock:
-            self._columns = {}
+            self._columns, self._held = {}, 0
 
 
 def note_seen(connection: Connection, ids: Iterable[int], since: datetime, until: datetime) -> None:

@@ -91,7 +91,7 @@ class Windows:
     """Notes windows that reports have come for; one that is open is noted once, whatever comes."""
 
     def __init__(self) -> None:
-        self._open: set[tuple[HostName, datetime]] = set()
+        self._open: dict[datetime, set[HostName]] = {}
         self._lock = Lock()
 
     def unnoted(self, found: set[tuple[HostName, datetime]], received_at: datetime) -> dict[Noted, datetime]:
@@ -100,7 +100,8 @@ class Windows:
         Call `remember` with them when that is certain.
         """
         late = {one for one in found if is_over(one[1], received_at)}
-        fresh = found - late - self._open
+        opened = self._open
+        fresh = {one for one in found - late if one[0] not in opened.get(one[1], ())}
         return {one: one[1] + WINDOW + WAIT for one in fresh} | dict.fromkeys(late, received_at + LATE)
 
     def remember(self, noted: Mapping[Noted, datetime], received_at: datetime) -> None:
@@ -108,15 +109,20 @@ class Windows:
         fresh = {one for one in noted if not is_over(one[1], received_at)}
         if not fresh:
             return
+        # Nothing of this goes over all hosts: they come with new windows all at once.
+        newest = max(start for _, start in fresh)
         with self._lock:
-            newest = max(start for _, start in fresh)
-            kept = {one for one in self._open | fresh if one[1] > newest - 2 * WINDOW}
-            self._open = kept if len(kept) <= _MOST else set()
+            if any(start <= newest - 2 * WINDOW for start in self._open):
+                self._open = {start: hosts for start, hosts in self._open.items() if start > newest - 2 * WINDOW}
+            for host, start in fresh:
+                self._open.setdefault(start, set()).add(host)
+            if sum(map(len, self._open.values())) > _MOST:
+                self._open = {}
 
     def forget(self) -> None:
         """Note everything again: the database may have lost what it was told."""
         with self._lock:
-            self._open = set()
+            self._open = {}
 
 
 def due(connection: Connection, now: datetime, limit: int) -> list[Window]:
