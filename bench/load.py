@@ -2,8 +2,8 @@
 
     python bench/load.py [HOSTS] [SECONDS] [WARM]
 
-Everything on loopback, bounded in count and time. A Postgres of our own runs on another core than the controller; the
-load comes from one more process. First a bare handler of the same HTTP server takes the same bodies at the same rate,
+Everything on loopback, bounded in count and time. A Postgres of our own and the process that the load comes from run on
+another core than the controller. First a bare handler of the same HTTP server takes the same bodies at the same rate,
 then a real controller does, with a long poll of every host open, pools for all engines, and its tick every 15 s.
 The minute measured has a full two hours of a played clock in its middle, when every host's windows, buckets and figures
 turn over at once: no minute is harder.
@@ -45,8 +45,10 @@ def load(
     port: int, made: Prepared, warm: int, seconds: int, *, polls: bool, began: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
     """Let every host report; milliseconds and counts after `warm` seconds, when `began` is called."""
-    command = [sys.executable, str(HERE / "parts" / "load_generator.py"), str(port), str(made.folder), str(warm)]
-    words = [*command, str(seconds), "polls" if polls else "none"]
+    cores = os.sched_getaffinity(0)
+    beside = ",".join(str(core) for core in cores - {max(cores)} or cores)  # or it runs on the controller's too
+    command = ["taskset", "-c", beside, sys.executable, str(HERE / "parts" / "load_generator.py")]
+    words = [*command, str(port), str(made.folder), str(warm), str(seconds), "polls" if polls else "none"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as generator:
         assert generator.stderr is not None
         assert generator.stdout is not None

@@ -15,6 +15,7 @@ from tidegate.model.reading import HostName
 from tidegate.model.unflatten import Reader
 from tidegate.model.vector import decode
 from tidegate.runtime.errors import Transient
+from tidegate.runtime.niceness import give_way
 from tidegate.wire import HostState
 
 _log = structlog.get_logger()
@@ -49,6 +50,7 @@ class Hearing:
             self._state.counts.reports(fate, number)
         self._feed([(one.host, look, one.at) for one in told.heard for look in one.looks])
         for one in told.heard:
+            give_way()
             self._prepare(one.host, one.at)
             self._note_offset(one.host, one.offset)
             if one.state is not None:
@@ -73,15 +75,13 @@ class Hearing:
     def _feed(self, looks: Sequence[tuple[HostName, Look, datetime]]) -> None:
         recent = [(host, look) for host, look, now in looks if self._head.covers(look.at, now)]
         readers = self._readers({(host, look.layout) for host, look in recent}, recent)
+        readings = []
+        for host, look in recent:
+            if (host, look.layout) in readers:
+                readings.append(readers[host, look.layout].read(host, look.at, decode(look.values)))
+                give_way()
         if looks:
-            self._head.add(
-                [
-                    readers[host, look.layout].read(host, look.at, decode(look.values))
-                    for host, look in recent
-                    if (host, look.layout) in readers
-                ],
-                looks[-1][2],
-            )
+            self._head.add(readings, looks[-1][2])
 
     def _readers(
         self, wanted: Collection[tuple[HostName, str]], recent: Sequence[tuple[HostName, Look]]
