@@ -50,7 +50,7 @@ class Store:
         self.replicas = StoredReplicas(database, self.fence)
         self.decisions = StoredDecisions(database, self.fence)
         self.compaction = StoredCompaction(database, SeriesBook(layouts, pace), self.fence, pace)
-        self.usage = StoredUsage(database, layouts, self.fence)
+        self.usage = StoredUsage(database, layouts, self.fence, pace)
         self.commands = StoredCommands(database)
         self.bills = StoredBills(database)
         self.costs = StoredCosts(database, self.fence)

@@ -13,6 +13,7 @@ from tidegate.model.activity import HostTokens
 from tidegate.model.reading import HostName
 from tidegate.model.usage import TokenUsage
 from tidegate.runtime.errors import Permanent
+from tidegate.runtime.pace import Pace
 from tidegate.store.binary import cursor
 from tidegate.store.buckets import COUNTERS, closing, fill, settled
 from tidegate.store.database import Database
@@ -41,10 +42,8 @@ _LONGEST_REST = timedelta(seconds=300)
 class StoredUsage:
     """Implements the port `Usage`; several controllers may share the work."""
 
-    def __init__(self, database: Database, layouts: Layouts, fence: Fence) -> None:
-        self._database = database
-        self._fence = fence
-        self._layouts = layouts
+    def __init__(self, database: Database, layouts: Layouts, fence: Fence, pace: Pace) -> None:
+        self._database, self._layouts, self._fence, self._pace = database, layouts, fence, pace
 
     def roll_up(self, now: datetime) -> int:
         """Work out every touched bucket, oldest first; returns how many buckets that were. Bounded per call."""
@@ -54,7 +53,8 @@ class StoredUsage:
         rest = rest_of(len(hosts))
         for host in hosts:
             try:
-                done |= self._rounds(host, now, rest)
+                with self._pace.piece():
+                    done |= self._rounds(host, now, rest)
             except (ValueError, Permanent) as error:
                 _log.error(
                     "token usage of a host cannot be worked out: it is tried again, the others have their turn",
