@@ -29,14 +29,8 @@ from tidegate.wire import DesiredReplica
 SLEEP = ProcessTemplate(("/bin/sleep", "60"), stop_timeout=timedelta(seconds=30))
 DEAF = ProcessTemplate(("/bin/sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"))
 WRAPPED = ProcessTemplate(("/bin/sh", "-c", "sleep 60; true"))
-HEADLESS = ProcessTemplate(
-    (
-        sys.executable,
-        "-c",
-        "import ctypes, threading; threading.Thread(target=threading.Event().wait).start();"
-        "ctypes.CDLL(None).pthread_exit(None)",
-    )
-)
+_LEAVE = "import ctypes as c, threading as t; t.Thread(target=t.Event().wait).start(); c.CDLL(None).pthread_exit(None)"
+HEADLESS = ProcessTemplate((sys.executable, "-c", _LEAVE))
 """Its main thread ends, another one goes on."""
 
 
