@@ -110,7 +110,7 @@ def measure(hosts: int, seconds: int, warm: int) -> Run:
         database = stack.enter_context(Database(folder / "db", core))
         made = prepare(folder, database.dsn, hosts, INTERVAL)
         with bare_server(core) as bare_port:
-            bare = load(bare_port, made, 2, seconds // 2, polls=False)
+            bare = load(bare_port, made, 2, seconds, polls=False)
         disk_took = disk(folder)
         play(START + warm + seconds / 2)
         port, process = stack.enter_context(controller(made, core))

@@ -18,6 +18,7 @@ from tidegate.model.reading import HostName, HostReading
 from tidegate.model.series import SeriesKey
 from tidegate.model.unflatten import Reader
 from tidegate.model.vector import decode
+from tidegate.runtime.niceness import give_way
 from tidegate.store.admission import Keys
 from tidegate.store.binary import at as moment_at
 from tidegate.store.buckets import COUNTERS
@@ -97,8 +98,16 @@ def _that_count(keys: Sequence[SeriesKey], values: NDArray[np.float64]) -> NDArr
 def _picked(rows: list[Stored], choice: Choice) -> tuple[list[Stored], NDArray[np.float64]]:
     """The rows that can be read, and what their vectors have at the places."""
     try:
-        values = [columns(packed, choice.places) for _, _, packed in rows]
+        values = _unpacked(rows, choice.places)
     except (ValueError, IndexError):
         rows = [row for row in rows if is_whole(row[2], choice.length)]
-        values = [columns(packed, choice.places) for _, _, packed in rows]
+        values = _unpacked(rows, choice.places)
     return rows, np.array(values).reshape(len(rows), len(choice.places))
+
+
+def _unpacked(rows: Sequence[Stored], places: NDArray[np.intp]) -> list[NDArray[np.float64]]:
+    values = []
+    for _, _, packed in rows:
+        values.append(columns(packed, places))
+        give_way()  # housekeeping does this beside reports that come in
+    return values

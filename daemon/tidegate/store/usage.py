@@ -13,6 +13,7 @@ from tidegate.model.activity import HostTokens
 from tidegate.model.reading import HostName
 from tidegate.model.usage import TokenUsage
 from tidegate.runtime.errors import Permanent
+from tidegate.runtime.niceness import give_way
 from tidegate.runtime.pace import Pace
 from tidegate.store.binary import cursor
 from tidegate.store.buckets import COUNTERS, closing, fill, settled
@@ -160,6 +161,7 @@ class _Work:
             return _NOTHING
         engines = {engine.engine for sample in looks.readings for engine in sample.engines}
         border = self.shares.border(bucket, engines)
+        give_way()
         after = fill(bucket, looks.readings, border, self.now, looks.moments)
         self.shares.write(bucket, after, self.owners)
         moved = {name for name, share in after.items() if name in before and before[name] != share.tail}
