@@ -144,7 +144,7 @@ def test_a_token_is_asked_for_once_and_forgotten_with_its_host(store: FakeStore)
 
 def test_all_tokens_in_use_are_looked_at_in_one_question(store: FakeStore) -> None:
     book = Refusing(store)
-    tokens = Tokens(book)  # type: ignore[arg-type]
+    tokens = Tokens(book, certain=timedelta())  # type: ignore[arg-type]
     tokens.renew()
     tokens.authenticate("one")
     tokens.authenticate("two")
@@ -156,6 +156,30 @@ def test_all_tokens_in_use_are_looked_at_in_one_question(store: FakeStore) -> No
     with pytest.raises(Transient):
         tokens.renew()
     assert tokens.trusted("one") == H1, "for some seconds more"
+
+
+def test_many_tokens_are_looked_at_some_at_a_time_the_oldest_first(store: FakeStore) -> None:
+    class Counting(Refusing):
+        def good_tokens(self, used: set[str]) -> object:
+            questions.append(used)
+            return self._hosts.good_tokens(used)
+
+    questions: list[set[str]] = []
+    names = [f"t{number:03d}" for number in range(160)]
+    for name in names:
+        store.hosts.enroll(HostName(name), name, NOON)
+    tokens = Tokens(Counting(store), certain=timedelta())  # type: ignore[arg-type]
+    for name in names:
+        tokens.authenticate(name)
+    for _ in range(4):
+        tokens.renew()
+    assert [len(each) for each in questions] == [52] * 4, "a few, and an eighth of them"
+    assert questions[0] == set(names[:52])
+    assert set(names) == questions[0] | questions[1] | questions[2] | questions[3]
+    fresh = Tokens(Counting(store))  # type: ignore[arg-type]
+    fresh.authenticate("t000")
+    fresh.renew()
+    assert len(questions) == 4, "it was certain a moment ago"
 
 
 def test_a_token_that_we_took_away_while_it_was_looked_at_stays_away(store: FakeStore) -> None:
@@ -173,7 +197,7 @@ def test_a_token_that_we_took_away_while_it_was_looked_at_stays_away(store: Fake
 
             return late
 
-    tokens = Tokens(Slow(store))  # type: ignore[arg-type]
+    tokens = Tokens(Slow(store), certain=timedelta())  # type: ignore[arg-type]
     tokens.authenticate("one")
     tokens.renew()
     assert tokens.trusted("one") is None

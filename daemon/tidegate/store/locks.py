@@ -17,27 +17,21 @@ _SERIES = 7_493
 _COMMANDS = 7_494
 
 
-_ROLL_UP_LOCKED = f"SELECT pg_advisory_xact_lock({_ROLL_UP}, hashtext(%s))"
-HOSTS_LOCKED = (
-    f"SELECT count(pg_advisory_xact_lock({_HOST}, number)) "  # noqa: S608 - a number of ours
+_LOCKED = (
+    "SELECT count(pg_advisory_xact_lock({0}, number)) "
     "FROM (SELECT DISTINCT hashtext(host) AS number FROM unnest(%(locked)s::text[]) AS h (host) ORDER BY 1) AS n"
 )
-"""The statement of `lock_hosts`, with the hosts as `locked`."""
+_ROLL_UP_LOCKED, HOSTS_LOCKED = _LOCKED.format(_ROLL_UP), _LOCKED.format(_HOST)
+"""Lets one transaction with reports of these hosts in at a time, so that a report is stored once.
+
+Locks are taken in one order, so that nobody waits in a circle.
+"""
 
 
-def lock_hosts(connection: Connection, hosts: Collection[str]) -> None:
-    """Let one transaction with reports of these hosts in at a time, so that a report is stored once.
-
-    Locks are taken in one order, so that nobody waits in a circle.
-    """
+def lock_roll_up(connection: Connection, hosts: Collection[str]) -> None:
+    """Let one at a time work out the usage of a host; the locks are taken in one order too."""
     with cursor(connection) as bare:
-        bare.execute(HOSTS_LOCKED, {"locked": text_array(sorted(hosts))})
-
-
-def lock_roll_up(connection: Connection, host: str) -> None:
-    """Let one at a time work out the host's usage."""
-    with cursor(connection) as bare:
-        bare.execute(_ROLL_UP_LOCKED, [host])
+        bare.execute(_ROLL_UP_LOCKED, {"locked": text_array(sorted(hosts))})
 
 
 def lock_series(connection: Connection, host: str) -> None:

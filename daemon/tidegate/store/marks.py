@@ -6,16 +6,19 @@ mark of that version only, so a report that comes meanwhile leaves its bucket ma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, select
 
 from tidegate.model.reading import HostName
 from tidegate.model.usage import BUCKET
-from tidegate.store.binary import cursor, number_array, text_array
+from tidegate.store.binary import cursor, last_of, number_array, text_array
 from tidegate.store.buckets import HOLE
+from tidegate.store.locks import HOSTS_LOCKED
 from tidegate.store.schema import dirty_bucket
+
+HostBucket = tuple[HostName, datetime]
 
 _SECONDS, _OVER = int(BUCKET.total_seconds()), int((BUCKET + HOLE).total_seconds())
 MARK = (
@@ -26,56 +29,60 @@ MARK = (
     f"dirty_bucket.not_before < dirty_bucket.bucket + interval '{_OVER} s' THEN dirty_bucket.not_before END"
 )
 """A mark ends the wait for a bucket's end, not the rest of one that was just worked out."""
-_UNMARK = (
-    "DELETE FROM dirty_bucket d USING unnest(%s::timestamptz[], %s::bigint[]) "
-    "AS m (bucket, version) WHERE d.host = %s AND d.bucket = m.bucket AND d.version = m.version"
+_MARKS = (
+    "unnest(%({0}_hosts)s::text[], %({0}_buckets)s::timestamptz[], %({0}_versions)s::bigint[], "
+    "%({0}_until)s::timestamptz[]) AS m (host, bucket, version, until) "
+    "WHERE d.host = m.host AND d.bucket = m.bucket AND d.version = m.version"
 )
-_POSTPONE = (
-    "UPDATE dirty_bucket d SET not_before = m.until FROM unnest(%s::timestamptz[], %s::bigint[], %s::timestamptz[]) "
-    "AS m (bucket, version, until) WHERE d.host = %s AND d.bucket = m.bucket AND d.version = m.version"
-)
+_UNMARK = f"DELETE FROM dirty_bucket d USING {_MARKS.format('done')}"  # noqa: S608
+_POSTPONE = f"UPDATE dirty_bucket d SET not_before = m.until FROM {_MARKS.format('open')}"  # noqa: S608
 _MARKED = (
-    "SELECT bucket, version FROM dirty_bucket WHERE host = %s AND (not_before IS NULL OR not_before <= %s) "
-    "ORDER BY bucket LIMIT %s"
+    "SELECT host, bucket, version FROM dirty_bucket WHERE host = ANY (%s::text[]) "
+    "AND (not_before IS NULL OR not_before <= %s) ORDER BY host, bucket LIMIT %s"
 )
-"""As texts: of what is asked for every host, making the statement would cost more than what it does."""
+"""As texts: of what is asked all the time, making the statement would cost more than what it does."""
 
 
-def mark(connection: Connection, buckets: Collection[tuple[HostName, datetime]]) -> None:
+def mark(connection: Connection, buckets: Collection[HostBucket]) -> None:
     """These buckets of hosts have changed."""
     if buckets:
         with cursor(connection) as bare:
             bare.execute(MARK, mark_values(buckets))
 
 
-def mark_values(buckets: Collection[tuple[HostName, datetime]]) -> dict[str, str]:
-    """What `MARK` wants; at least one bucket."""
-    hosts, moments = zip(*sorted(buckets), strict=True)  # in one order, so that nobody waits in a circle
-    numbers = number_array(int(moment.timestamp()) // _SECONDS for moment in moments)
-    return {"marked": text_array(hosts), "buckets": numbers}
+def mark_values(buckets: Collection[HostBucket]) -> dict[str, str]:
+    """What `MARK` wants."""
+    ordered = sorted(buckets)  # so that nobody waits in a circle
+    numbers = number_array(int(moment.timestamp()) // _SECONDS for _, moment in ordered)
+    return {"marked": text_array([host for host, _ in ordered]), "buckets": numbers}
 
 
-def postpone(
-    connection: Connection, host: HostName, versions: Mapping[datetime, int], until: Mapping[datetime, datetime]
+def close(
+    connection: Connection,
+    done: Mapping[HostBucket, int],
+    open_ones: Mapping[HostBucket, tuple[int, datetime]],
+    changed: Collection[HostBucket],
 ) -> None:
-    """Look at these buckets again at that moment, if nothing marks them earlier."""
-    buckets = sorted(until)
-    if buckets:
-        moments = _moments(until[bucket] for bucket in buckets)
-        with cursor(connection) as bare:
-            bare.execute(_POSTPONE, [_moments(buckets), number_array(versions[at] for at in buckets), moments, host])
+    """End the transaction: `done` is up to date, `open_ones` are looked at again at a moment, `changed` are marked.
+
+    The first two by the versions that their marks had: those that were marked again since stay as they are. All in one
+    message, the commit as well: who has a report of one of these hosts waits for the server alone, and not for us.
+    """
+    hosts = {host for host, _ in (*done, *open_ones, *changed)}
+    values = {"locked": text_array(sorted(hosts))} | mark_values(changed)
+    values |= _values("done", [(*place, version, "infinity") for place, version in done.items()])
+    values |= _values("open", [(*place, version, at.isoformat()) for place, (version, at) in open_ones.items()])
+    last_of(connection, (HOSTS_LOCKED, _UNMARK, _POSTPONE, MARK, "COMMIT"), values)
 
 
-def unmark(connection: Connection, host: HostName, versions: Mapping[datetime, int]) -> None:
-    """These buckets are up to date, but for those that were marked again since they had these versions."""
-    buckets = sorted(versions)
-    if buckets:
-        with cursor(connection) as bare:
-            bare.execute(_UNMARK, [_moments(buckets), number_array(versions[at] for at in buckets), host])
-
-
-def _moments(moments: Iterable[datetime]) -> str:
-    return text_array([moment.isoformat() for moment in moments])
+def _values(kind: str, marks: Sequence[tuple[HostName, datetime, int, str]]) -> dict[str, str]:
+    """What `_MARKS` wants: host, bucket, version, until."""
+    return {
+        f"{kind}_hosts": text_array([host for host, _, _, _ in marks]),
+        f"{kind}_buckets": text_array([bucket.isoformat() for _, bucket, _, _ in marks]),
+        f"{kind}_versions": number_array(version for _, _, version, _ in marks),
+        f"{kind}_until": text_array([until for _, _, _, until in marks]),
+    }
 
 
 def marked_hosts(connection: Connection, now: datetime) -> list[HostName]:
@@ -84,10 +91,11 @@ def marked_hosts(connection: Connection, now: datetime) -> list[HostName]:
     return [HostName(name) for name in connection.execute(query).scalars()]
 
 
-def marked(connection: Connection, host: HostName, now: datetime, limit: int) -> dict[datetime, int]:
-    """The host's oldest buckets that are due, with the versions of their marks."""
+def marked(connection: Connection, hosts: Collection[HostName], now: datetime, limit: int) -> dict[HostBucket, int]:
+    """The oldest buckets of each host that are due, host by host, with the versions of their marks."""
     with cursor(connection) as bare:
-        return dict(bare.execute(_MARKED, [host, now, limit]).fetchall())
+        rows = bare.execute(_MARKED, [text_array(list(hosts)), now, limit]).fetchall()
+    return {(host, bucket): version for host, bucket, version in rows}
 
 
 def _due(now: datetime) -> ColumnElement[bool]:

@@ -49,7 +49,7 @@ class MeasuredBuckets:
         names = {engine.engine for reading in inside for engine in reading.engines}
         with self._database.begin() as connection:
             self._fence.check(connection)
-            lock_roll_up(connection, host)
+            lock_roll_up(connection, {host})
             tails = _tails(connection, host, bucket, names)
             shares = fill(bucket, inside, Border(before or _last(tails), after, tails), now)
             whole = _whole(connection, host, bucket) if now >= closing(bucket) else frozenset()

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, text
 from tidegate.runtime.errors import Busy
 from tidegate.store.database import Database
 from tidegate.store.locks import lock_partitions
+from tidegate.store.statistics import leave_out_figures
 
 _LOCK_WAIT = timedelta(seconds=2)
 """How long a drop waits for readers, while new ones queue behind it; less than others wait for the drop to end."""
@@ -147,13 +148,15 @@ def _missing(wanted: Iterable[Part], present: Collection[Part]) -> list[Part]:
 
 def _create(connection: Connection, part: Part) -> None:
     # Names and bounds are made of a moment alone: DDL takes no parameters.
-    connection.exec_driver_sql(
-        f"CREATE TABLE {part.name} (LIKE {part.parent} INCLUDING ALL){_OPTIONS.get(part.parent, '')}"
-    )
-    connection.exec_driver_sql(
-        f"ALTER TABLE {part.parent} ATTACH PARTITION {part.name} "
-        f"FOR VALUES FROM ('{part.start.isoformat()}') TO ('{part.end.isoformat()}')"
-    )
+    bound = f"FOR VALUES FROM ('{part.start.isoformat()}') TO ('{part.end.isoformat()}')"
+    attach(connection, part.parent, part.name, bound)
+
+
+def attach(connection: Connection, parent: str, name: str, bound: str) -> None:
+    """Make a table that is a part of another; all three are ours, or were looked at."""
+    connection.exec_driver_sql(f"CREATE TABLE {name} (LIKE {parent} INCLUDING ALL){_OPTIONS.get(parent, '')}")
+    leave_out_figures(connection, name)
+    connection.exec_driver_sql(f"ALTER TABLE {parent} ATTACH PARTITION {name} {bound}")
 
 
 def drop(database: Database, old: Iterable[Part]) -> list[str]:

@@ -13,6 +13,7 @@ from tidegate.store.database import Database
 from tidegate.store.dump import Advance, Dumped
 from tidegate.store.dump_format import DumpedTable, DumpReader, Manifest, reading
 from tidegate.store.migrate import building, tables_of_ours, upgrade
+from tidegate.store.partitions import attach
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _BOUND = re.compile(r"FOR VALUES (FROM \('[0-9:+ .-]+'\) TO \('[0-9:+ .-]+'\)|IN \([a-z0-9', ]+\))")
@@ -49,8 +50,7 @@ def _check(manifest: Manifest, path: Path) -> None:
 
 def _table(connection: Connection, table: DumpedTable, file: DumpReader, advance: Advance | None) -> int:
     if table.parent and not _there(connection, table.name):
-        connection.exec_driver_sql(f"CREATE TABLE {table.name} (LIKE {table.parent} INCLUDING ALL)")
-        connection.exec_driver_sql(f"ALTER TABLE {table.parent} ATTACH PARTITION {table.name} {table.bound}")
+        attach(connection, table.parent, table.name, table.bound)
     elif not table.parent and table.name not in tables_of_ours(connection):
         raise Permanent(f"revision has no table {table.name}, and the dump has one: it was not made by this Tidegate")
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(

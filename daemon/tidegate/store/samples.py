@@ -40,6 +40,9 @@ class Looks:
     readings: Sequence[HostReading]
 
 
+NOTHING = Looks((), ())
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Where a layout's vector has the series that usage is made of."""

@@ -1,142 +1,113 @@
-"""One host's shares of the usage buckets: the SQL around the pure `fill`."""
+"""Hosts' shares of the usage buckets as they are stored: read and written for many hosts at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from json import dumps
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from tidegate.model.reading import Counter, EngineName, HostName, Rank
-from tidegate.model.usage import BUCKET
 from tidegate.store.binary import cursor, text_array
-from tidegate.store.buckets import COUNTERS, Border, EngineBucket, Tail
+from tidegate.store.buckets import COUNTERS, EngineBucket, Tail
 from tidegate.store.figures import mark_usage
-from tidegate.store.layouts import Layouts
-from tidegate.store.past import Past
-from tidegate.store.samples import Looks
-from tidegate.store.schema import usage
 
+_PLACES = "unnest(%(hosts)s::text[], %(engines)s::text[], %(buckets)s::timestamptz[]) AS w (host, engine, bucket)"
 _TAILS = (
-    "SELECT w.engine, last.tail FROM unnest(%s::text[]) AS w (engine) CROSS JOIN LATERAL (SELECT u.tail FROM usage u "
-    "WHERE u.host = %s AND u.engine = w.engine AND u.bucket < %s AND u.tail IS NOT NULL "
+    f"SELECT w.host, w.engine, last.tail FROM {_PLACES} CROSS JOIN LATERAL (SELECT u.tail FROM usage u "  # noqa: S608
+    "WHERE u.host = w.host AND u.engine = w.engine AND u.bucket < w.bucket AND u.tail IS NOT NULL "
     "ORDER BY u.bucket DESC LIMIT 1) AS last"
 )
-_KEPT = "SELECT bucket, engine, tail FROM usage WHERE bucket = ANY (%s::timestamptz[]) AND host = %s"
-_LATEST = "SELECT bucket FROM usage WHERE host = %s ORDER BY bucket DESC LIMIT 1"
+_KEPT = (
+    "SELECT u.host, u.bucket, u.engine, u.tail FROM unnest(%(hosts)s::text[], %(buckets)s::timestamptz[]) "
+    "AS w (host, bucket) JOIN usage u ON u.bucket = w.bucket AND u.host = w.host"
+)
+_LATER = "SELECT min(u.bucket) FROM usage u WHERE u.host = w.host AND u.engine = w.engine AND u.bucket > w.bucket"
+_FOLLOWING = f"SELECT w.host, ({_LATER}), ({_LATER} AND u.tail IS NOT NULL) FROM {_PLACES}"  # noqa: S608
 _NAMES = tuple(counter.value for counter in COUNTERS)
 _WRITE = (
     f"INSERT INTO usage (bucket, host, engine, pool, {', '.join(_NAMES)}, partial, tail) "
-    "SELECT bucket, %s, engine, pool, " + ", ".join(_NAMES) + ", partial, nullif(tail, 'null'::jsonb) "
-    "FROM unnest(%s::timestamptz[], %s::text[], %s::text[], "
+    "SELECT bucket, host, engine, pool, " + ", ".join(_NAMES) + ", partial, nullif(tail, 'null'::jsonb) "
+    "FROM unnest(%s::timestamptz[], %s::text[], %s::text[], %s::text[], "
     f"{', '.join(['%s::float8[]'] * len(_NAMES))}, %s::bool[], %s::jsonb[]) "
-    f"AS new (bucket, engine, pool, {', '.join(_NAMES)}, partial, tail) "
+    f"AS new (bucket, host, engine, pool, {', '.join(_NAMES)}, partial, tail) "
     "ON CONFLICT (bucket, host, engine) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in ("pool", *_NAMES, "partial", "tail"))
 )
 """One text for any number of buckets and engines: a statement made for each number costs more than what it does."""
 
-
-_New = tuple[datetime, EngineName, str, EngineBucket]
-"""A bucket, an engine, its pool, and the engine's share of the bucket."""
-
-
-class Shares:
-    """Reads and writes the shares of one host within one transaction; call `flush` at its end."""
-
-    def __init__(
-        self, connection: Connection, layouts: Layouts, host: HostName, buckets: Collection[datetime] = ()
-    ) -> None:
-        """`buckets`: those that will be asked for, oldest first, to be read together."""
-        self._connection = connection
-        self._host = host
-        self._past = Past(connection, layouts, host, sorted(buckets))
-        self._kept = self._read_kept(buckets)
-        self._latest = self._read_latest() if buckets else None
-        self._unwritten: list[_New] = []
-        self._tails: dict[datetime, dict[EngineName, Tail]] = {}
-        """Of the buckets that were worked out here."""
-
-    def samples(self, bucket: datetime) -> Looks:
-        """What the host reported in the bucket, in time order."""
-        return self._past.looks(bucket)
-
-    def border(self, bucket: datetime, engines: Set[EngineName]) -> Border:
-        """The nearest samples around the bucket, and where each engine's next increase begins."""
-        before, after = self._past.around(bucket)
-        return Border(before, after, self._tails_before(bucket, engines))
-
-    def _tails_before(self, bucket: datetime, engines: Set[EngineName]) -> dict[EngineName, Tail]:
-        last = self._tails.get(bucket - BUCKET, {})
-        found = {name: last[name] for name in engines if name in last}
-        wanting = sorted(engines - found.keys())
-        if not wanting:
-            return found
-        self.flush()
-        with cursor(self._connection) as bare:
-            rows = bare.execute(_TAILS, [text_array(wanting), self._host, bucket]).fetchall()
-        return found | {EngineName(name): tail_from(data) for name, data in rows}
-
-    def kept(self, bucket: datetime) -> Mapping[EngineName, Tail | None]:
-        """The tails that the bucket's shares had when they were last worked out."""
-        return self._kept.get(bucket, {})
-
-    def _read_kept(self, buckets: Collection[datetime]) -> dict[datetime, dict[EngineName, Tail | None]]:
-        found: dict[datetime, dict[EngineName, Tail | None]] = {}
-        if buckets:
-            moments = text_array([bucket.isoformat() for bucket in buckets])
-            with cursor(self._connection) as bare:
-                for bucket, name, tail in bare.execute(_KEPT, [moments, self._host]):
-                    found.setdefault(bucket, {})[EngineName(name)] = tail_from(tail) if tail else None
-        return found
-
-    def _read_latest(self) -> datetime | None:
-        with cursor(self._connection) as bare:
-            row = bare.execute(_LATEST, [self._host]).fetchone()
-        return row[0] if row else None
-
-    def write(self, bucket: datetime, shares: Mapping[EngineName, EngineBucket], owners: Mapping[str, str]) -> None:
-        """Put the shares in place of the earlier ones; `owners` is the pool of each engine that is in one."""
-        self._unwritten += [(bucket, name, owners.get(name, ""), shares[name]) for name in sorted(shares)]
-        self._tails[bucket] = {name: share.tail for name, share in shares.items() if share.tail is not None}
-
-    def flush(self) -> None:
-        """Write what is held back, in one statement for all buckets."""
-        if not self._unwritten:
-            return
-        with cursor(self._connection) as bare:
-            bare.execute(_WRITE, [self._host, *_columns(self._unwritten)])
-        mark_usage(self._connection, {bucket for bucket, *_ in self._unwritten})
-        self._unwritten = []
-
-    def following(self, bucket: datetime, engines: Collection[EngineName]) -> set[datetime]:
-        """What builds on a tail that changed: each engine's next bucket, and its next one with counters.
-
-        They differ where the engine could not be read: such a bucket says that something is lost, and hands on no tail.
-        """
-        if not engines or self._latest is None or self._latest <= bucket:
-            return set()
-        counted = func.min(usage.c.bucket).filter(usage.c.tail.is_not(None))
-        query = (
-            select(func.min(usage.c.bucket), counted)
-            .where(usage.c.host == self._host, usage.c.engine.in_(engines), usage.c.bucket > bucket)
-            .group_by(usage.c.engine)
-        )
-        return {found for row in self._connection.execute(query) for found in row if found is not None}
+Place = tuple[HostName, EngineName, datetime]
+"""An engine's share of a bucket."""
+Kept = Mapping[EngineName, Tail | None]
+"""The tails that the shares of a bucket had when they were last worked out."""
 
 
-def _columns(rows: Sequence[_New]) -> tuple[str, ...]:
-    """The arrays that `_WRITE` wants after the host."""
-    buckets, names, pools, shares = zip(*rows, strict=True)
+def read_kept(
+    connection: Connection, buckets: Collection[tuple[HostName, datetime]]
+) -> dict[tuple[HostName, datetime], Kept]:
+    """What is stored of these buckets; one without shares is left out."""
+    found: dict[tuple[HostName, datetime], dict[EngineName, Tail | None]] = {}
+    with cursor(connection) as bare:
+        for host, bucket, name, tail in bare.execute(_KEPT, _pairs(buckets)):
+            found.setdefault((host, bucket), {})[name] = tail_from(tail) if tail else None
+    return dict(found)
+
+
+def read_tails(connection: Connection, places: Collection[Place]) -> dict[HostName, dict[EngineName, Tail]]:
+    """Where each engine's next increase begins: its last counters before the bucket. An engine once a host."""
+    found: dict[HostName, dict[EngineName, Tail]] = {}
+    if places:
+        with cursor(connection) as bare:
+            for host, name, tail in bare.execute(_TAILS, _triples(places)):
+                found.setdefault(host, {})[name] = tail_from(tail)
+    return found
+
+
+def write(connection: Connection, shares: Mapping[Place, EngineBucket], pools: Mapping[tuple[str, str], str]) -> None:
+    """Put the shares in place of the earlier ones; `pools` has the pool of an engine that is in one."""
+    if shares:
+        with cursor(connection) as bare:
+            bare.execute(_WRITE, _columns(sorted(shares), shares, pools))
+        mark_usage(connection, {bucket for _, _, bucket in shares})
+
+
+def following(connection: Connection, moved: Collection[Place]) -> set[tuple[HostName, datetime]]:
+    """What builds on tails that changed: each engine's next bucket, and its next one with counters.
+
+    They differ where the engine could not be read: such a bucket says that something is lost, and hands on no tail.
+    """
+    if not moved:
+        return set()
+    with cursor(connection) as bare:
+        rows = bare.execute(_FOLLOWING, _triples(moved)).fetchall()
+    return {(host, bucket) for host, *buckets in rows for bucket in buckets if bucket is not None}
+
+
+def _pairs(buckets: Collection[tuple[HostName, datetime]]) -> dict[str, str]:
+    hosts, moments = zip(*buckets, strict=True)
+    return {"hosts": text_array(hosts), "buckets": text_array([moment.isoformat() for moment in moments])}
+
+
+def _triples(places: Collection[Place]) -> dict[str, str]:
+    engines = text_array([name for _, name, _ in places])
+    return {"engines": engines, **_pairs([(host, bucket) for host, _, bucket in places])}
+
+
+def _columns(
+    places: Sequence[Place], shares: Mapping[Place, EngineBucket], pools: Mapping[tuple[str, str], str]
+) -> tuple[str, ...]:
+    """The arrays that `_WRITE` wants."""
+    rows = [shares[place] for place in places]
     return (
-        text_array([bucket.isoformat() for bucket in buckets]),
-        text_array(names),
-        text_array(pools),
-        *(_numbers(share.increases.get(counter) for share in shares) for counter in COUNTERS),
-        text_array(["t" if share.partial else "f" for share in shares]),
-        text_array(["null" if share.tail is None else dumps(tail_json(share.tail)) for share in shares]),
+        text_array([bucket.isoformat() for _, _, bucket in places]),
+        text_array([host for host, _, _ in places]),
+        text_array([name for _, name, _ in places]),
+        text_array([pools.get((host, name), "") for host, name, _ in places]),
+        *(_numbers(share.increases.get(counter) for share in rows) for counter in COUNTERS),
+        text_array(["t" if share.partial else "f" for share in rows]),
+        text_array(["null" if share.tail is None else dumps(tail_json(share.tail)) for share in rows]),
     )
 
 
