@@ -22,15 +22,12 @@ from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.schema import action, decision, pool_figure
 from tidegate.store.schema import memory as kept_memory
+from tidegate.store.together import Together
 from tidegate.store.upsert import upsert
 
 _log = structlog.get_logger()
-_NEW_FIGURES = insert(pool_figure)
-_FIGURES = _NEW_FIGURES.on_conflict_do_update(
-    index_elements=["at", "pool"],
-    set_={column.name: _NEW_FIGURES.excluded[column.name] for column in pool_figure.c if not column.primary_key},
-)
-"""Row by row: one statement of hundreds of rows would be compiled anew for each number of pools."""
+_DECISIONS = Together(decision, [field.name for field in fields(Decision)], replace=False)
+_FIGURES = Together(pool_figure, [field.name for field in fields(PoolFigures)], replace=True)
 
 
 class StoredDecisions:
@@ -53,8 +50,7 @@ class StoredDecisions:
             return []
         with self._database.begin() as connection:
             self._fence.check(connection)
-            rows = [_decision_row(item) for item in plan.decisions]
-            connection.execute(insert(decision).on_conflict_do_nothing(), rows)
+            _DECISIONS.write(connection, [_decision_row(item) for item in plan.decisions])
             at = plan.decisions[0].at
             return [_record_action(connection, at, item) for item in plan.actions]
 
@@ -68,8 +64,7 @@ class StoredDecisions:
                     [{"number": item.action_id, "said": item.outcome} for item in outcomes],
                 )
             connection.execute(upsert(kept_memory, [{"one": True, "memory": memory_json(memory)}]))
-            if figures:
-                connection.execute(_FIGURES, [asdict(item) for item in figures])
+            _FIGURES.write(connection, [asdict(item) for item in figures])
         self._settled = (self._fence.epoch(), memory)
 
     def memory(self) -> Memory:
