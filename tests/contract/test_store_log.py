@@ -138,6 +138,25 @@ def test_figures_of_a_span_by_time_and_the_missing_stay_missing(store: AnyStore,
 # Alerts
 
 
+def test_a_hundred_pools_of_one_tick_are_kept_whole(store: AnyStore, now: datetime) -> None:
+    """They are written some at a time, as texts: whatever stands in them."""
+    odd = ['say "no"', "back\\slash", "{a,b}", "NULL", "", "it's", "命中率", "two\nlines"]
+    names = [PoolName(f"pool-{number:03d}") for number in range(100)]
+    made = [replace(decision(now, name), reason=odd[number % 8]) for number, name in enumerate(names)]
+    made[3] = replace(made[3], limits=(), signals=(), may_change_at=None)
+    store.decisions.record(Plan(tuple(made), (), Memory()))
+    rows = [figures(now, name, 0.1 * number if number % 3 else None) for number, name in enumerate(names)]
+    rows[5] = replace(rows[5], service=odd[0], running=1e300, kv_cache_hit_rate=1 / 3, gpus=8)
+    store.decisions.settle([], Memory(), rows)
+    assert {record.decision.pool: record.decision for record in store.decisions.latest(200)} == {
+        each.pool: each for each in made
+    }
+    assert store.decisions.figures(now, now + TICK) == rows
+    again = [replace(row, target=9) for row in rows]
+    store.decisions.settle([], Memory(), again)
+    assert store.decisions.figures(now, now + TICK) == again
+
+
 def test_an_alert_is_kept_in_its_last_phase(store: AnyStore, now: datetime) -> None:
     store.alerts.save([alert(now)], [])
     resolved = replace(alert(now + TICK, AlertPhase.RESOLVED), ends_at=now + TICK, value=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -115,6 +116,29 @@ def test_a_damaged_report_costs_its_own_sample_alone(pg: Store, now: datetime) -
     compacted(pg, later)
     assert increases(pg) == 1_190
     assert total(pg.histories.query(question)) == 1_190
+
+
+def test_usage_of_a_host_whose_chunks_are_damaged_holds_up_none_of_those_with_it(pg: Store, now: datetime) -> None:
+    """Several hosts are worked out together: when one of them cannot be, each of the others is all the same."""
+    hosts = [HostName(f"gpu-{number}") for number in range(3)]
+    for host in hosts:
+        claim(pg.hosts, now, "vllm-0", host=host)
+        looks = [replace(tokens(now + STEP * n, 10.0 * n), host=host) for n in range(120)]
+        feed(pg, looks[:50] + looks[51:], 1)
+    later = now + WINDOW * 2
+    assert pg.usage.roll_up(later) > 0
+    compacted(pg, later)
+    with pg.database.begin() as connection:
+        connection.execute(text("DELETE FROM report"))
+        connection.execute(text("UPDATE chunk_clock SET payload = 'x' WHERE host = 'gpu-1'"))
+    for host in hosts:
+        feed(pg, [replace(tokens(now + STEP * 50, 10.0 * 50), host=host)], 900, later)
+    assert pg.usage.roll_up(later) > 0
+    with pg.database.begin() as connection:
+        waiting = set(connection.execute(text("SELECT DISTINCT host FROM dirty_bucket")).scalars())
+        by_host = connection.execute(text("SELECT host, sum(generation_tokens) FROM usage GROUP BY host ORDER BY host"))
+        assert [tuple(row) for row in by_host] == [(host, 1_190) for host in hosts]
+    assert waiting == {"gpu-1"}, "it is tried again"
 
 
 def test_one_host_whose_chunks_are_damaged_holds_up_no_other(pg: Store, now: datetime) -> None:
