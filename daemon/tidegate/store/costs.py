@@ -14,9 +14,12 @@ from tidegate.model.money import CostState
 from tidegate.store.database import Database
 from tidegate.store.fence import Fence
 from tidegate.store.schema_costs import cost_day, cost_line, cost_reconciled, cost_tokens
+from tidegate.store.together import Together
 
 _PLACE = Place._fields
-_AT_ONCE = 2_000
+_LINES, _RECONCILED, _TOKENS = (
+    Together(table, table.c.keys(), replace=False) for table in (cost_line, cost_reconciled, cost_tokens)
+)
 
 
 class StoredCosts:
@@ -37,9 +40,9 @@ class StoredCosts:
             self._fence.check(connection)
             _forget(connection, day.status.day)
             connection.execute(insert(cost_day).values(**_day_row(day)))
-            _insert(connection, [_line_row(line) for line in made.lines], cost_line)
-            _insert(connection, [asdict(each) for each in made.reconciled], cost_reconciled)
-            _insert(connection, [asdict(each) for each in made.tokens], cost_tokens)
+            _LINES.write(connection, [_line_row(line) for line in made.lines])
+            _RECONCILED.write(connection, [asdict(each) for each in made.reconciled])
+            _TOKENS.write(connection, [asdict(each) for each in made.tokens])
 
     def drop(self, days: Iterable[date]) -> None:
         """Forget days that no bill speaks of any more."""
@@ -79,11 +82,6 @@ class StoredCosts:
 def _forget(connection: Connection, day: date) -> None:
     for table in (cost_day, cost_line, cost_reconciled, cost_tokens):
         connection.execute(delete(table).where(table.c.day == day))
-
-
-def _insert(connection: Connection, rows: Sequence[dict[str, object]], table: object) -> None:
-    for at in range(0, len(rows), _AT_ONCE):
-        connection.execute(insert(table), rows[at : at + _AT_ONCE])  # type: ignore[arg-type]
 
 
 def _day_row(day: StoredDay) -> dict[str, object]:
