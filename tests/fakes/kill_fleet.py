@@ -184,7 +184,10 @@ class KillFleet:
         self._until_all_are_heard()
 
     def _kill_postgres(self) -> None:
-        pid = EmbeddedPostgres(self.folder, owner=False).status().pid
+        server = EmbeddedPostgres(self.folder, owner=False)
+        # What was under way when it was killed last is acknowledged still: all may have been heard before it is back.
+        eventually(lambda: server.status().pid is not None, "the database is not brought up again", seconds=90)
+        pid = server.status().pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 

@@ -199,19 +199,25 @@ def test_a_guest_leaves_what_it_started_to_an_owner_who_came_meanwhile(
     assert run(server, "SELECT 1") == [(1,)]
 
 
-def test_a_pid_that_now_belongs_to_another_program_does_not_hold_up_a_start(
-    server: EmbeddedPostgres, state_dir: Path
+@pytest.mark.parametrize("program", [["sleep", "60"], ["true"]])
+def test_a_pid_that_now_belongs_to_another_program_or_a_zombie_does_not_hold_up_a_start(
+    server: EmbeddedPostgres, state_dir: Path, program: list[str]
 ) -> None:
-    """As after a crash in a container, where numbers come round quickly."""
+    """As after a crash in a container, where numbers come round quickly and nobody buries the dead."""
     server.start()
     data = state_dir / "postgres" / "data"
     lines = (data / "postmaster.pid").read_text().splitlines()
     os.kill(pid_of(server), signal.SIGKILL)
     eventually(lambda: not server.alive())
-    (data / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
-    assert not server.alive()
-    server.start()
-    assert run(server, "SELECT 1") == [(1,)]
+    (lock,) = Path(lines[4]).glob(".s.PGSQL.*.lock")
+    user = server_user(data)  # Postgres takes no notice of another user's
+    with subprocess.Popen(program, user=user.uid if user.assumed else None) as other:
+        for path, told in ((data / "postmaster.pid", lines), (lock, lock.read_text().splitlines())):
+            path.write_text("\n".join([str(other.pid), *told[1:]]) + "\n")
+        assert not server.alive()
+        server.start()
+        assert run(server, "SELECT 1") == [(1,)]
+        other.kill()
 
 
 def test_a_first_start_that_was_cut_short_is_begun_again(new_server: EmbeddedPostgres, state_dir: Path) -> None:

@@ -20,7 +20,7 @@ from tidegate.store import embedded_binaries as binaries
 from tidegate.store import embedded_cluster as cluster
 from tidegate.store import embedded_door as doors
 from tidegate.store.embedded_home import Home
-from tidegate.store.embedded_process import clear_stale_pid_file, end, launch, read_pid_file, serves
+from tidegate.store.embedded_process import clear_stale_locks, end, launch, read_pid_file, serves
 from tidegate.store.embedded_user import ServerUser, server_user
 
 DATABASE = "tidegate"
@@ -190,12 +190,12 @@ class EmbeddedPostgres:
 
     def _launch(self, programs: Path, user: ServerUser) -> None:
         before = read_pid_file(self._home.data)
-        clear_stale_pid_file(self._home.data)
         door = doors.usable(self._home)
         admitted = door.admission(DATABASE) if door else ""
         settings = _SETTINGS | doors.settings(door) | cluster.admission(self._home, user, admitted)
         settings |= {} if self._durable else _CARELESS
         self._socket_dir = cluster.socket_dir(self._home, user, before.socket_dir if before else self._socket_dir)
+        clear_stale_locks(self._home.data, self._socket_dir)
         settings["unix_socket_directories"] = str(self._socket_dir)
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         log = self._home.open_log()

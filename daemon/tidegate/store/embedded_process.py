@@ -102,14 +102,25 @@ def end(pid: int, *, gently: bool) -> None:
         return
 
 
-def clear_stale_pid_file(data: Path) -> None:
-    """Remove a pid file whose number now belongs to another program, as happens in containers.
+def clear_stale_locks(data: Path, socket_dir: Path | None) -> None:
+    """Remove lock files whose number now belongs to another program, as happens in containers, or to a zombie.
 
-    Postgres itself removes the file of a dead process, and guards the shared memory of its orphans by it; it gives
+    Postgres itself removes the files of a dead process, and guards the shared memory of its orphans by them; it gives
     up only when the number lives, so only then, and when nobody works in the folder, do we step in.
     """
-    found = read_pid_file(data)
-    if found is None or not _lives(found.pid) or not Path("/proc/self/cwd").exists():
+    if not Path("/proc/self/cwd").exists():
         return
-    if not anyone_in(data):
-        (data / PID_FILE).unlink(missing_ok=True)
+    sockets = socket_dir.glob(".s.PGSQL.*.lock") if socket_dir else ()
+    stale = [path for path in (data / PID_FILE, *sockets) if _is_held(path, data)]
+    if stale and not anyone_in(data):
+        for path in stale:
+            path.unlink(missing_ok=True)
+
+
+def _is_held(path: Path, data: Path) -> bool:
+    """True when the lock file is of a server of these data and its number lives (PostgreSQL's pidfile.h)."""
+    try:
+        number, folder, *_ = path.read_text(encoding="utf-8").splitlines()
+        return Path(folder).resolve() == data.resolve() and _lives(abs(int(number)))
+    except (OSError, ValueError):
+        return False
