@@ -13,6 +13,7 @@ from fakes.world import BASE, BURST, CHAT, LONG_AGO, NOON, decision, fleet, kind
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tidegate.decide import capacity
 from tidegate.decide.capacity import learned
 from tidegate.decide.failure import failure_class
 from tidegate.decide.flow import Sample
@@ -203,3 +204,9 @@ def test_a_flavours_own_quota_sends_the_rest_to_the_next_one() -> None:
     answer = plan(Fleet(NOON, {BASE: PoolView(BASE, (), tuple(places))}), made, SEEN, NOON)
     assert [action.slot.flavour for action in answer.actions if action.slot] == ["near", "near", "far", "far"]
     assert Limit.FLAVOUR in decision(answer, BASE).limits
+
+
+def test_a_tpot_of_almost_nothing_is_not_slow() -> None:
+    """As an engine may say that has answered one token."""
+    quickest = Sample(10.0, 10.0, 0.0, 0.0, 0.0, 1.0, 0.1, 1e-90, warm=True)
+    assert capacity._slow(quickest, SLO) == 0.0

@@ -25,6 +25,8 @@ from tidegate.decide.yardstick import (
 from tidegate.model.memory import Capacity
 from tidegate.model.policy import SloPolicy
 
+_ALL = 10.0
+"""So many times quicker than the objective nobody is too slow: a TPOT of almost nothing is not raised to a power."""
 _FADE_S = 7200.0
 """The fit forgets over two hours,"""
 _FADE_MISSES_S = 3600.0
@@ -136,7 +138,7 @@ def _late(sample: Sample, slo: SloPolicy) -> float:
 def _slow(sample: Sample, slo: SloPolicy) -> float:
     """About how many requests were answered too slowly: TPOT is a mean over many steps and so close to its p95."""
     tpot = tpot_of(sample)
-    return 0.05 ** ((slo.tpot_s / tpot) ** 4) if tpot else 0.0
+    return 0.05 ** (min(slo.tpot_s / tpot, _ALL) ** 4) if tpot else 0.0
 
 
 def _clamped(share: float) -> float:
