@@ -199,6 +199,8 @@ def test_same_inputs_same_plan_in_whatever_order_they_come(
 def test_without_data_nothing_is_taken_away_but_what_is_above_max(
     found: list[Replica], made: FleetPolicy, memory: Memory
 ) -> None:
+    """But by a size that is given whatever the load (docs/pools.md)."""
+    assume(made.services[CHAT].policy not in {PolicyName.SCHEDULE, PolicyName.EXTERNAL})
     result = plan(fleet(*found), made, memory, NOON)
 
     for decision in result.decisions:
